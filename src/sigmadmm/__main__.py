@@ -1,0 +1,5 @@
+"""`python -m sigmadmm`."""
+
+from .cli import main
+
+main()

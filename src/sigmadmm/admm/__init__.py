@@ -1,0 +1,1 @@
+"""ADMM for networks: the state, the blocks, the one loop, the diagnostics and the methods."""

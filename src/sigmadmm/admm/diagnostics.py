@@ -1,0 +1,190 @@
+"""How good an iterate is, computed from W, V and the multipliers alone, never from the updates.
+
+One pass over the samples in float64. Every measure has the batch's shape; vectors (KKT groups, layers)
+are in the last dimension. With Z_i = W_i V_{i-1} (+ b_i), s = identity for i = N, the KKT groups are
+
+r1  lam W_1 + (Lam_1 . s'(Z_1)) X^T        r5  W_N^T Lam_N - Lam_{N-1}
+r2  the same for W_2..W_{N-1}              r6  grad loss(V_N) - Lam_N
+r3  lam W_N + Lam_N V_{N-1}^T              r7  s(Z_i) - V_i, i < N
+r4  W_{i+1}^T (Lam_{i+1} . s'(Z_{i+1})) - Lam_i, i <= N-2      r8  Z_N - V_N
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import sqrt
+from operator import add
+
+import torch
+from torch import Tensor
+
+from ..network import Layers
+from .state import Problem, Shard, State
+from .stats import cross_moment
+
+SATURATED = 0.01  # a unit is saturated at a sample where |s'| is below this share of its maximum
+
+
+@dataclass
+class Measures:
+    """One line of the history.
+
+    objective         F = loss(Phi(X), Y) + lambda/2 sum |W|^2 of the feed-forward network
+    train_mse         mean over samples and outputs of (Phi(X) - Y)^2, of the feed-forward network
+    lagrangian        the augmented Lagrangian
+    lyapunov          the augmented Lagrangian + sum_i xi_i |V_i^k - V_i^{k-1}|^2
+    primal_residual   norm of r7 and r8: by how much the constraints are violated
+    primal_tolerance  tol * (sqrt(entries) + norms): what it must come below
+    dual_residual     norm of r1..r6: the gradient of the Lagrangian
+    dual_tolerance    likewise
+    kkt               norms of the eight KKT groups
+    kkt_relative      each divided by 1 + the norms of its terms
+    saturation        per hidden layer, the share of (unit, sample) pairs with |s'| below 1 % of its maximum
+    """
+
+    objective: Tensor
+    train_mse: Tensor
+    lagrangian: Tensor
+    lyapunov: Tensor
+    primal_residual: Tensor
+    primal_tolerance: Tensor
+    dual_residual: Tensor
+    dual_tolerance: Tensor
+    kkt: Tensor
+    kkt_relative: Tensor
+    saturation: Tensor
+
+
+def measure(
+    problem: Problem,
+    state: State,
+    penalty: Sequence[Tensor],
+    motion: Sequence[Tensor],
+    xi: Sequence[Tensor],
+    tol: float,
+) -> Measures:
+    """All measures of one iterate; `motion` holds |V_i^k - V_i^{k-1}|^2 and `xi` its weights, per layer."""
+    layers = [layer.to(torch.float64) for layer in state.layers]
+    fit = reduce(add, (_Fit.of(problem, layers, shard) for shard in state.shards))
+    split = reduce(add, (_Split.of(problem, layers, penalty, shard) for shard in state.shards))
+    ridge = weight_penalty(problem, layers)
+    lagrangian = split.loss + split.coupling + ridge
+    kkt, norms = _kkt(problem, layers, split)
+    widths = [V.shape[-2] for V in state.shards[0].V]
+    entries = problem.n_samples * sum(widths)
+    weights = sum(layer.matrix.shape[-1] * layer.matrix.shape[-2] for layer in layers)
+    return Measures(
+        objective=fit.loss + ridge,
+        train_mse=fit.squared_error / (problem.n_samples * widths[-1]),
+        lagrangian=lagrangian,
+        lyapunov=lagrangian + sum(x * m for x, m in zip(xi, motion, strict=True)),
+        primal_residual=kkt[..., 6:].norm(dim=-1),
+        primal_tolerance=tol * (sqrt(entries) + norms[..., 6:].norm(dim=-1)),
+        dual_residual=kkt[..., :6].norm(dim=-1),
+        dual_tolerance=tol * (sqrt(entries + weights) + norms[..., :6].norm(dim=-1)),
+        kkt=kkt,
+        kkt_relative=kkt / (1 + norms),
+        saturation=fit.saturated / (problem.n_samples * kkt.new_tensor(widths[:-1])),
+    )
+
+
+def weight_penalty(problem: Problem, layers: Layers) -> Tensor:
+    """lambda/2 sum |W|^2, with the thresholds if they are regularised."""
+    blocks = [layer.matrix if problem.regularize_bias else layer.W for layer in layers]
+    return problem.regularization.squeeze((-2, -1)) / 2 * sum(_square(block) for block in blocks)
+
+
+@dataclass
+class _Fit:
+    """What the feed-forward network does with the samples."""
+
+    loss: Tensor
+    squared_error: Tensor
+    saturated: Tensor
+
+    @classmethod
+    def of(cls, problem: Problem, layers: Layers, shard: Shard) -> _Fit:
+        A, Y, s = shard.X.to(torch.float64), shard.Y.to(torch.float64), problem.activation
+        saturated = []
+        for layer in layers[:-1]:
+            Z = layer(A)
+            A = s.value(Z)
+            saturated.append((s.slope(Z, A).abs() < SATURATED * s.L1).sum((-2, -1)).to(torch.float64))
+        output = layers[-1](A)
+        return cls(problem.loss.value(output, Y), _square(output - Y), torch.stack(saturated, -1))
+
+    def __add__(self, other: _Fit) -> _Fit:
+        return _Fit(self.loss + other.loss, self.squared_error + other.squared_error, self.saturated + other.saturated)
+
+
+@dataclass
+class _Split:
+    """Sums over samples at (W, V, multipliers).
+
+    loss, coupling   loss(V_N, Y) and sum_i beta_i/2 |R_i|^2 + <Lam_i, R_i>
+    backward         per layer (Lam_i . s'(Z_i)) A_i^T
+    residuals, terms squared norms of r4..r8 and of the two terms of each, in columns 3..7 of 8
+    """
+
+    loss: Tensor
+    coupling: Tensor
+    backward: list[Tensor]
+    residuals: Tensor
+    terms: Tensor
+
+    @classmethod
+    def of(cls, problem: Problem, layers: Layers, penalty: Sequence[Tensor], shard: Shard) -> _Split:
+        N, Y = len(layers), shard.Y.to(torch.float64)
+        V = [features.to(torch.float64) for features in shard.V]
+        Lam = [beta * U.to(torch.float64) for beta, U in zip(penalty, shard.U, strict=True)]
+        gradient = problem.loss.gradient(V[-1], Y)
+        pairs: list[tuple[int, Tensor, Tensor]] = [(6, gradient, Lam[-1])]  # (group, term, term)
+        coupling, backward = torch.zeros((), dtype=torch.float64, device=Y.device), []
+        A = shard.X.to(torch.float64)
+        for i, layer in enumerate(layers, start=1):
+            Z = layer(A)
+            s = Z if i == N else problem.activation.value(Z)
+            D = Lam[i - 1] if i == N else Lam[i - 1] * problem.activation.slope(Z, s)
+            backward.append(cross_moment(D, A, layer.b is not None))
+            if i > 1:
+                pairs.append((5 if i == N else 4, layer.W.mT @ D, Lam[i - 2]))
+            pairs.append((8 if i == N else 7, s, V[i - 1]))
+            R = s - V[i - 1]
+            beta = penalty[i - 1].squeeze((-2, -1))
+            coupling = coupling + beta / 2 * _square(R) + (Lam[i - 1] * R).sum((-2, -1))
+            A = V[i - 1]
+        zero = torch.zeros_like(coupling)
+        residuals, terms = [zero] * 8, [zero] * 8
+        for group, one, other in pairs:
+            residuals[group - 1] = residuals[group - 1] + _square(one - other)
+            terms[group - 1] = terms[group - 1] + _square(one) + _square(other)
+        loss = problem.loss.value(V[-1], Y)
+        return cls(loss, coupling, backward, torch.stack(residuals, -1), torch.stack(terms, -1))
+
+    def __add__(self, other: _Split) -> _Split:
+        return _Split(
+            self.loss + other.loss,
+            self.coupling + other.coupling,
+            [a + b for a, b in zip(self.backward, other.backward, strict=True)],
+            self.residuals + other.residuals,
+            self.terms + other.terms,
+        )
+
+
+def _kkt(problem: Problem, layers: Layers, split: _Split) -> tuple[Tensor, Tensor]:
+    """Norms of the eight groups, and of the terms that each is a difference of."""
+    residuals, terms = split.residuals.clone(), split.terms.clone()
+    for i, (layer, backward) in enumerate(zip(layers, split.backward, strict=True), start=1):
+        group = 0 if i == 1 else 2 if i == len(layers) else 1
+        decay = problem.regularization * layer.matrix
+        if layer.b is not None and not problem.regularize_bias:
+            decay[..., -1] = 0
+        residuals[..., group] += _square(decay + backward)
+        terms[..., group] += _square(decay) + _square(backward)
+    return residuals.sqrt(), terms.sqrt()
+
+
+def _square(matrix: Tensor) -> Tensor:
+    return matrix.square().sum((-2, -1))

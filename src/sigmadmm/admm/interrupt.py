@@ -1,0 +1,37 @@
+"""Ctrl-C as a request that the loop grants between iterations, so that no iterate is left half done."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupt:
+    """While active, the first SIGINT sets `requested`; a second one interrupts at once, as usual.
+
+    Signal handlers belong to the main thread; elsewhere this does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous: Any = None
+        self._active = False
+
+    def __enter__(self) -> Interrupt:
+        self._active = threading.current_thread() is threading.main_thread()
+        if self._active:
+            self._previous = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._active:
+            signal.signal(signal.SIGINT, self._previous)

@@ -1,0 +1,164 @@
+"""Algorithm 1 of the paper, as sweep and solve.
+
+All W-blocks of an iteration read V and the multipliers of the one before, so they depend on the data
+only through the sums that the previous sweep left: `solve` is small dense algebra. `sweep` then passes
+over the samples once: it updates V_j and, since no later block reads it, the multiplier of layer j at
+once, and from the pre-activations that this needed anyway gathers the sums for the next W-blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..activations import Activation
+from ..curvature import Rule
+from ..network import Layer, Layers
+from . import updates
+from .state import Problem, Shard, State
+from .stats import LayerSums, Sums, cross_moment, extremes, gram_moment, total
+
+
+@dataclass
+class Solved:
+    """What a sweep needs: new weights, curvatures h_1..h_N and the gains of V_1..V_{N-1}."""
+
+    layers: Layers
+    h: list[Tensor]
+    gains: list[Tensor]
+
+    def to(self, dtype: torch.dtype) -> Solved:
+        return Solved(
+            [layer.to(dtype) for layer in self.layers], [h.to(dtype) for h in self.h], [K.to(dtype) for K in self.gains]
+        )
+
+
+class PaperADMM:
+    """Algorithm 1: W_N..W_1, then V_1..V_N, then all multipliers."""
+
+    name = "paper"
+
+    def __init__(self, problem: Problem, penalty: list[Tensor], curvature: Rule) -> None:
+        self.problem = problem
+        self.penalty = penalty
+        self.curvature = curvature
+        self.motion: list[Tensor] = []
+        self.shifts = 0
+
+    @property
+    def blocks(self) -> list[str]:
+        N = len(self.penalty)
+        return [f"W_{i}" for i in range(N, 0, -1)] + [f"V_{i}" for i in range(1, N + 1)]
+
+    def start(self, state: State) -> None:
+        bias = state.layers[0].b is not None
+        self.ridge = [self._ridge(layer, beta) for layer, beta in zip(state.layers, self.penalty, strict=True)]
+        self.ratio = [beta / above for beta, above in zip(self.penalty[:-1], self.penalty[1:], strict=True)]
+        first, *others = (gram_moment(shard.X, bias) for shard in state.shards)
+        self.input_gram = sum(others, first)
+        self.sums = total([self._initial_sums(state.layers, shard) for shard in state.shards])
+
+    def step(self, state: State, watch: bool) -> Tensor:
+        solved = self.solve(state.layers)
+        self.sums = total([self.sweep(solved, shard, watch) for shard in state.shards])
+        state.layers = solved.layers
+        state.iteration += 1
+        if watch:
+            self.motion = [layer.motion for layer in self.sums if layer.motion is not None]
+        return self._marks(solved.layers)
+
+    def solve(self, old: Layers) -> Solved:
+        """All W-blocks, and what the V-blocks need of the new weights."""
+        bias = old[0].b is not None
+        h = [self._curvature(layer) for layer in self.sums]
+        layers, gains = [], []
+        for layer, sums, h_i, ridge in zip(old, self.sums, h, self.ridge, strict=True):
+            gram = self.input_gram if sums.gram is None else sums.gram
+            matrix, shifts = updates.weight_block(layer.matrix, gram, sums.cross, h_i, ridge)
+            layers.append(Layer.from_matrix(matrix, bias))
+            self.shifts += shifts
+        for layer, h_i, ratio in zip(layers[1:], h[1:], self.ratio, strict=True):
+            K, shifts = updates.feature_gain(layer.W, h_i, ratio)
+            gains.append(K)
+            self.shifts += shifts
+        return Solved(layers, h, gains)
+
+    def sweep(self, solved: Solved, shard: Shard, watch: bool) -> Sums:
+        """V_1..V_N and the multipliers of these samples, and their share of the next W-blocks' sums."""
+        solved = solved.to(shard.X.dtype)
+        layers, activation, N = solved.layers, self.problem.activation, len(solved.layers)
+        sums = []
+        A = shard.X
+        for j in range(1, N):
+            layer, above, h = layers[j - 1], layers[j], solved.h[j]
+            V, U = shard.V[j - 1], shard.U[j - 1]
+            G = _gradient(activation if j < N - 1 else None, above(V), shard.V[j] - shard.U[j])
+            Z = layer(A)
+            s = activation.value(Z)
+            C = s + U
+            shard.V[j - 1] = updates.feature_block(C, V, G, above.W, solved.gains[j - 1], h)
+            shard.U[j - 1] = updates.scaled_multiplier(C, shard.V[j - 1])
+            del G, C
+            sums.append(_layer_sums(activation, A, Z, s, shard, j, layer.b is not None))
+            if watch:
+                sums[-1].motion = _squared_norm(shard.V[j - 1] - V)
+            A = shard.V[j - 1]
+        Z = layers[-1](A)
+        C = Z + shard.U[-1]
+        V = shard.V[-1]
+        shard.V[-1] = self.problem.loss.prox(C, shard.Y, self.penalty[-1].to(C.dtype))
+        shard.U[-1] = updates.scaled_multiplier(C, shard.V[-1])
+        sums.append(_layer_sums(None, A, Z, Z, shard, N, layers[-1].b is not None))
+        if watch:
+            sums[-1].motion = _squared_norm(shard.V[-1] - V)
+        return sums
+
+    def _initial_sums(self, layers: Layers, shard: Shard) -> Sums:
+        """The sums of the V and multipliers that a run starts from."""
+        sums = []
+        for i, layer in enumerate(layers, start=1):
+            A = shard.inputs(i)
+            activation = self.problem.activation if i < len(layers) else None
+            Z = layer.to(A.dtype)(A)
+            s = Z if activation is None else activation.value(Z)
+            sums.append(_layer_sums(activation, A, Z, s, shard, i, layer.b is not None))
+        return sums
+
+    def _ridge(self, layer: Layer, beta: Tensor) -> Tensor:
+        """lambda / beta for every column of [W b]; 0 for thresholds that are not regularised."""
+        columns = layer.matrix.shape[-1]
+        ridge = (self.problem.regularization / beta).squeeze(-1).repeat_interleave(columns, dim=-1)
+        if layer.b is not None and not self.problem.regularize_bias:
+            ridge[..., -1] = 0
+        return ridge
+
+    def _curvature(self, sums: LayerSums) -> Tensor:
+        if sums.low is None or sums.high is None:
+            return torch.full((1, 1), updates.EXACT_CURVATURE, dtype=sums.cross.dtype, device=sums.cross.device)
+        return self.curvature(sums.low, sums.high)[..., None, None]
+
+    def _marks(self, layers: Layers) -> Tensor:
+        weights = [layer.matrix.sum((-2, -1)) for layer in reversed(layers)]
+        hidden = [sums.low + sums.high for sums in self.sums if sums.low is not None and sums.high is not None]
+        return torch.stack([*weights, *hidden, self.sums[-1].cross.sum((-2, -1))])
+
+
+def _gradient(activation: Activation | None, Z: Tensor, B: Tensor) -> Tensor:
+    return updates.surrogate_gradient(activation, Z, Z if activation is None else activation.value(Z), B)
+
+
+def _layer_sums(
+    activation: Activation | None, A: Tensor, Z: Tensor, s: Tensor, shard: Shard, i: int, bias: bool
+) -> LayerSums:
+    """The sums of layer i after its V and multiplier are up to date. s is overwritten."""
+    B = shard.V[i - 1] - shard.U[i - 1]
+    low, high = (None, None) if activation is None else extremes(B)
+    G = updates.surrogate_gradient(activation, Z, s, B)
+    gram = None if i == 1 else gram_moment(A, bias)
+    return LayerSums(gram, cross_moment(G, A, bias), low, high)
+
+
+def _squared_norm(difference: Tensor) -> Tensor:
+    return difference.to(torch.float64).square().sum((-2, -1))

@@ -1,0 +1,70 @@
+"""The blocks of Algorithm 1 as pure functions, one per equation.
+
+Letters are the paper's. All layers share the same formulas: the output layer is a layer whose
+activation is the identity (written None here), for which the parabola below is exact with curvature
+h = 2. With one hidden layer, V_1 = V_{N-1} therefore sees the linear output, as it must.
+
+In scaled form U_i = Lambda_i / beta_i and B_i = V_i - U_i, and no penalty enters a per-sample formula.
+The W_i- and V_{i-1}-blocks replace 1/2 |s(Z) - B_i|^2, around the old Z', by
+    1/2 |s(Z') - B_i|^2 + <G, Z - Z'> + h/4 |Z - Z'|^2,    G = (s(Z') - B_i) . s'(Z'),
+with h from a curvature rule. Every scalar that may differ between networks (h, beta, lambda) has the
+shape (..., 1, 1).
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .. import linalg
+from ..activations import Activation
+
+EXACT_CURVATURE = 2.0  # of u -> (u - c)^2, for the output layer
+
+
+def surrogate_gradient(activation: Activation | None, Z: Tensor, s: Tensor, B: Tensor) -> Tensor:
+    """G = (s(Z) - B) . s'(Z), where s = s(Z) is known and is overwritten."""
+    if activation is None:
+        return s.sub_(B)
+    slope = activation.slope(Z, s)
+    return s.sub_(B).mul_(slope)
+
+
+def weight_block(matrix: Tensor, gram: Tensor, cross: Tensor, h: Tensor, ridge: Tensor) -> tuple[Tensor, int]:
+    """W = argmin  1/2 |W|^2_ridge + <G, (W - W') A> + h/4 |(W - W') A|^2,    ridge = lambda / beta.
+
+    From the sums gram = A A^T and cross = G A^T alone:
+        W = W' - (ridge W' + G A^T) (ridge I + h/2 A A^T)^{-1}.
+    `matrix` is W' = [W b]; `ridge` is the diagonal of ridge I, (..., d+1), so that thresholds may go free.
+    Returns W and the number of factorisations whose diagonal had to be raised.
+    """
+    system = (h / 2) * gram
+    system.diagonal(dim1=-2, dim2=-1).add_(ridge)
+    gradient = ridge.unsqueeze(-2) * matrix + cross
+    step, shifts = linalg.solve(system, gradient.mT)
+    return matrix - step.mT, shifts
+
+
+def feature_gain(W: Tensor, h: Tensor, ratio: Tensor) -> tuple[Tensor, int]:
+    """K = W^T (2 ratio/h I + W W^T)^{-1} with W = W_{j+1}, ratio = beta_j / beta_{j+1}; for the V_j-block.
+
+    The same matrix is (2 ratio/h I + W^T W)^{-1} W^T; the smaller of the two systems is factored.
+    """
+    wide = W.shape[-2] <= W.shape[-1]
+    system = W @ W.mT if wide else W.mT @ W
+    system.diagonal(dim1=-2, dim2=-1).add_((2 * ratio / h).squeeze(-1))
+    K, shifts = linalg.solve(system, W if wide else W.mT)
+    return (K.mT.contiguous() if wide else K), shifts
+
+
+def feature_block(C: Tensor, V: Tensor, G: Tensor, W: Tensor, K: Tensor, h: Tensor) -> Tensor:
+    """V_j = argmin  ratio/2 |V_j - C|^2 + <G, W (V_j - V)> + h/4 |W (V_j - V)|^2,    C = s(Z_j) + U_j.
+
+    V_j = C - K (W (C - V) + 2/h G)  with K from `feature_gain`, and V the old V_j. G is overwritten.
+    """
+    mismatch = G.mul_(2 / h).add_(W @ (C - V))
+    return C - K @ mismatch
+
+
+def scaled_multiplier(C: Tensor, V: Tensor) -> Tensor:
+    """U_i + (s(Z_i) - V_i) = C - V_i, since C = s(Z_i) + U_i holds the old U_i."""
+    return C - V

@@ -1,0 +1,107 @@
+"""Hooks into a run. History is data; printing is one of these.
+
+A callback is an object with any of the methods of `Callback`, or a plain function, which is then
+called like `on_check`. What it receives is the `Run`: `run.iteration`, `run.history.last`,
+`run.network`, and `run.stop("reason")` to end the run after this iteration.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TextIO
+
+from .errors import InvalidInput
+
+if TYPE_CHECKING:
+    from .admm.loop import Run
+
+
+class Callback:
+    """Override what you need. Further hooks may be added; they will do nothing by default."""
+
+    def on_start(self, run: Run) -> None:
+        """Before iteration 1."""
+
+    def on_check(self, run: Run) -> None:
+        """After every checked iteration, when its line is in the history."""
+
+    def on_end(self, run: Run) -> None:
+        """When the run has ended for whatever reason, also by Ctrl-C or an exception."""
+
+
+class _Function(Callback):
+    def __init__(self, function: Callable[[Run], object]) -> None:
+        self.function = function
+
+    def on_check(self, run: Run) -> None:
+        self.function(run)
+
+
+def as_callbacks(callbacks: Iterable[object]) -> list[Callback]:
+    if isinstance(callbacks, Callback) or callable(callbacks):
+        raise InvalidInput("callbacks must be a list; write callbacks=[...] around the one you passed")
+    result: list[Callback] = []
+    for callback in callbacks:
+        if isinstance(callback, Callback):
+            result.append(callback)
+        elif callable(callback):
+            result.append(_Function(callback))
+        else:
+            raise InvalidInput(
+                f"callbacks has an entry of type {type(callback).__name__}; pass functions or sigmadmm.Callback objects"
+            )
+    return result
+
+
+class PrintProgress(Callback):
+    """One line of text per `every` checks; needs nothing but a stream."""
+
+    def __init__(self, every: int = 10, stream: TextIO | None = None) -> None:
+        self.every = every
+        self.stream = stream
+
+    def on_check(self, run: Run) -> None:
+        if (run.history.n_entries - 1) % self.every == 0:
+            self._print(run)
+
+    def on_end(self, run: Run) -> None:
+        if run.history.n_entries:
+            self._print(run)
+
+    def _print(self, run: Run) -> None:
+        line = run.history.last
+        print(
+            f"{line['iteration']:6d}  F {line['objective']:.6e}  mse {line['train_mse']:.3e}  "
+            f"primal {line['primal_residual']:.1e}  dual {line['dual_residual']:.1e}  {line['seconds']:.1f} s",
+            file=self.stream or sys.stdout,
+        )
+
+
+class ProgressBar(Callback):
+    """A bar with objective, residuals and time left (needs rich: pip install "sigmadmm[cli]")."""
+
+    def __init__(self, title: str = "training") -> None:
+        self.title = title
+
+    def on_start(self, run: Run) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(),
+            transient=True,
+        )
+        self._task = self._bar.add_task(self.title, total=run.max_iter, numbers="")
+        self._bar.start()
+
+    def on_check(self, run: Run) -> None:
+        line = run.history.last
+        numbers = f"F {line['objective']:.2e}  primal {line['primal_residual']:.0e}  dual {line['dual_residual']:.0e}"
+        self._bar.update(self._task, completed=run.iteration, numbers=numbers)
+
+    def on_end(self, run: Run) -> None:
+        self._bar.stop()

@@ -1,0 +1,5 @@
+"""The command `sigmadmm`."""
+
+
+def main() -> None:
+    raise SystemExit("not built yet")

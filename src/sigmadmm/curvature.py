@@ -1,0 +1,115 @@
+"""Curvature rules: an upper bound h of the second derivative of u -> (s(u) - c)^2.
+
+The W- and V-blocks replace that function by a parabola of curvature h, for every entry c of B at
+once. If h is an upper bound for all of them the parabola lies above (it is a *majoriser*) and the
+block cannot increase the augmented Lagrangian. `low` and `high` are the extremes of B.
+
+paper   2 L2 (L0 + max|B|) + 2 L1^2, with the constants that the paper prints
+tight   2 L1^2 + 2 L2 max|B - m|: uses (s - m) s'' <= 0, which sigmoids satisfy with m = s(0)
+sharp   the least upper bound itself (to 0.1 %), maximised numerically
+max     max|B|: what the authors' demo does; a majoriser only if 2 L2 < 1 and max|B| is not small,
+        so it is never taken below the value from which it is one (0.1753 for sigmoid)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from .activations import Activation
+from .errors import InvalidInput, nearest
+
+Rule = Callable[[Tensor, Tensor], Tensor]
+
+_MARGIN = 1 + 1e-3  # covers the grid on which "sharp" maximises
+
+
+def _largest(low: Tensor, high: Tensor) -> Tensor:
+    return torch.maximum(high, -low)
+
+
+def _paper(activation: Activation) -> Rule:
+    L0, L1 = activation.L0, activation.L1
+    L2 = activation.L2 if activation.printed_L2 is None else activation.printed_L2
+    return lambda low, high: 2 * L2 * (L0 + _largest(low, high)) + 2 * L1**2
+
+
+def _tight(activation: Activation) -> Rule:
+    m, L1, L2 = activation.centre, activation.L1, activation.L2
+    if m is None:
+        raise InvalidInput(
+            f'curvature="tight" is no majoriser for activation "{activation.name}": its record states no centre m '
+            "with (s-m)s'' <= 0; use curvature=\"paper\""
+        )
+    return lambda low, high: 2 * L1**2 + 2 * L2 * _largest(low - m, high - m)
+
+
+@lru_cache(maxsize=64)
+def _parabola_coefficients(activation: Activation) -> tuple[Tensor, Tensor]:
+    """p, q on a grid of u with d2/du2 (s(u)-c)^2 = p - c q."""
+    assert activation.second is not None
+    half = torch.cat(
+        [torch.logspace(-12, -3, 10, dtype=torch.float64), torch.arange(1, 4001, dtype=torch.float64) / 250]
+    )
+    u = torch.cat([-half, half])
+    s, slope, second = activation.value(u), activation.derivative(u), activation.second(u)
+    return 2 * slope**2 + 2 * s * second, 2 * second
+
+
+def _sharp(activation: Activation, rule: str = "sharp") -> Rule:
+    if activation.second is None:
+        raise InvalidInput(
+            f'curvature="{rule}" cannot be shown to majorise activation "{activation.name}": its record has no second '
+            'derivative; use curvature="paper"'
+        )
+    p, q = _parabola_coefficients(activation)
+
+    def largest_curvature(c: Tensor) -> Tensor:
+        return (p.to(c.device) - c.unsqueeze(-1) * q.to(c.device)).amax(-1)
+
+    # The bound is convex in c, so its maximum over [low, high] is at an end.
+    return lambda low, high: _MARGIN * torch.maximum(largest_curvature(low), largest_curvature(high))
+
+
+@lru_cache(maxsize=64)
+def max_rule_threshold(activation: Activation) -> float:
+    """The smallest m such that h = max|B| majorises whenever max|B| >= m; inf if there is none."""
+    if 2 * activation.L2 >= 1:
+        return math.inf
+    sharp = _sharp(activation, "max")
+
+    def excess(m: float) -> float:
+        c = torch.tensor(m, dtype=torch.float64)
+        return (sharp(-c, c) - c).item()
+
+    below, above = 0.0, 1.0
+    while excess(above) > 0:
+        below, above = above, 2 * above
+    for _ in range(60):
+        middle = (below + above) / 2
+        below, above = (middle, above) if excess(middle) > 0 else (below, middle)
+    return above
+
+
+def _max(activation: Activation) -> Rule:
+    threshold = max_rule_threshold(activation)
+    if math.isinf(threshold):
+        raise InvalidInput(
+            f'curvature="max" is no majoriser for activation "{activation.name}" (that needs 2 L2 < 1, here '
+            f'2 L2 = {2 * activation.L2:.3g}); use "paper", "tight" or "sharp"'
+        )
+    return lambda low, high: _largest(low, high).clamp_min(threshold)
+
+
+RULES: dict[str, Callable[[Activation], Rule]] = {"paper": _paper, "tight": _tight, "sharp": _sharp, "max": _max}
+
+
+def curvature_rule(name: str, activation: Activation) -> Rule:
+    """The rule by name, or a refusal if it does not majorise this activation."""
+    if name not in RULES:
+        raise InvalidInput(f"curvature={name!r} is unknown{nearest(name, RULES)}")
+    return RULES[name](activation)

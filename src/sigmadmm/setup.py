@@ -1,0 +1,69 @@
+"""From a user's arguments to what a method works on: the problem, the samples as columns, the first weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import arguments, arrays
+from .activations import Activation
+from .admm.state import Problem
+from .network import Layers
+
+
+@dataclass
+class Setup:
+    """X (d_0, n) and Y (d_N, n) as tensors, and the weights that a run starts from, in float64.
+
+    flat  whether the user's targets were (samples,), which `predict` then returns too
+    """
+
+    problem: Problem
+    X: Tensor
+    Y: Tensor
+    layers: Layers
+    flat: bool
+
+
+def set_up(
+    X: Any,
+    Y: Any,
+    *,
+    hidden: Sequence[int] | int,
+    activation: str | Activation,
+    loss: str,
+    regularization: float,
+    regularize_bias: bool,
+    init: str,
+    init_scale: float,
+    initial: Sequence[tuple[Any, Any]] | None,
+    seed: int,
+    dtype: Any,
+    device: Any,
+    bias: bool,
+) -> Setup:
+    """Check every argument by name, then build. The first thing that is wrong is raised as `InvalidInput`."""
+    record = arguments.activation(activation)
+    place = arguments.device(device)
+    samples = arrays.to_matrix(X, "X", arguments.dtype(dtype), place)
+    targets = arrays.to_matrix(Y, "Y", samples.dtype, place, column_for_flat=True)
+    arguments.check_samples(samples, targets)
+    dims = (samples.shape[1], *arguments.hidden(hidden), targets.shape[1])
+    problem = Problem(
+        activation=record,
+        loss=arguments.loss(loss),
+        regularization=scalar(arguments.positive("regularization", regularization), place),
+        regularize_bias=arguments.flag("regularize_bias", regularize_bias),
+        n_samples=samples.shape[0],
+    )
+    layers = arguments.initial_layers(dims, arguments.flag("bias", bias), initial, init, init_scale, seed, place)
+    return Setup(problem, samples.mT.contiguous(), targets.mT.contiguous(), layers, arrays.is_flat(Y))
+
+
+def scalar(value: float, device: torch.device) -> Tensor:
+    """A number in the form in which the core broadcasts it over networks, features and samples."""
+    return torch.full((1, 1), value, dtype=torch.float64, device=device)
