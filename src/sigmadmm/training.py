@@ -14,7 +14,7 @@ from .admm.history import History
 from .admm.loop import iterate
 from .admm.methods import Method
 from .admm.paper import PaperADMM
-from .admm.state import Problem, State, split
+from .admm.state import Problem, Shard, State, split
 from .admm.status import Status
 from .callbacks import as_callbacks
 from .curvature import curvature_rule
@@ -122,7 +122,7 @@ def train(
     check_every = arguments.whole("check_every", check_every, least=1)
     tol = arguments.positive("tol", tol, zero=True)
     hooks = as_callbacks(callbacks)
-    state = State.begin(task.problem, task.layers, split(task.X, task.Y, _shard_columns(task)))
+    state = State.begin(task.problem, task.layers, shards_of(task))
     ledger, history = iterate(
         algorithm,
         task.problem,
@@ -154,9 +154,9 @@ def _paper(problem: Problem, penalty: list[Tensor], curvature: str) -> Method:
 METHODS: dict[str, Callable[[Problem, list[Tensor], str], Method]] = {"paper": _paper}
 
 
-def _shard_columns(task: Setup) -> int:
-    """How many samples a sweep takes at once: on a CPU so many that what it touches stays in the cache."""
+def shards_of(task: Setup) -> list[Shard]:
+    """The samples in pieces: on a CPU so small that what a sweep touches stays in the cache."""
     if task.X.device.type != "cpu":
-        return task.problem.n_samples
+        return split(task.X, task.Y, task.problem.n_samples)
     widest = max(layer.W.shape[-2] for layer in task.layers)
-    return max(1, _SHARD_BYTES // (widest * task.X.element_size()))
+    return split(task.X, task.Y, _SHARD_BYTES // (widest * task.X.element_size()))

@@ -93,26 +93,24 @@ class PaperADMM:
         A = shard.X
         for j in range(1, N):
             layer, above, h = layers[j - 1], layers[j], solved.h[j]
-            V, U = shard.V[j - 1], shard.U[j - 1]
+            V = shard.V[j - 1]
             G = _gradient(activation if j < N - 1 else None, above(V), shard.V[j] - shard.U[j])
             Z = layer(A)
             s = activation.value(Z)
-            C = s + U
+            C = s + shard.U[j - 1]
             shard.V[j - 1] = updates.feature_block(C, V, G, above.W, solved.gains[j - 1], h)
             shard.U[j - 1] = updates.scaled_multiplier(C, shard.V[j - 1])
-            del G, C
-            sums.append(_layer_sums(activation, A, Z, s, shard, j, layer.b is not None))
-            if watch:
-                sums[-1].motion = _squared_norm(shard.V[j - 1] - V)
+            motion = _squared_norm(shard.V[j - 1] - V) if watch else None
+            del V, C, G  # what is no longer needed goes before the sums take their own temporaries
+            sums.append(_layer_sums(activation, A, Z, s, shard, j, layer.b is not None, motion))
             A = shard.V[j - 1]
         Z = layers[-1](A)
         C = Z + shard.U[-1]
         V = shard.V[-1]
         shard.V[-1] = self.problem.loss.prox(C, shard.Y, self.penalty[-1].to(C.dtype))
         shard.U[-1] = updates.scaled_multiplier(C, shard.V[-1])
-        sums.append(_layer_sums(None, A, Z, Z, shard, N, layers[-1].b is not None))
-        if watch:
-            sums[-1].motion = _squared_norm(shard.V[-1] - V)
+        motion = _squared_norm(shard.V[-1] - V) if watch else None
+        sums.append(_layer_sums(None, A, Z, Z, shard, N, layers[-1].b is not None, motion))
         return sums
 
     def _initial_sums(self, layers: Layers, shard: Shard) -> Sums:
@@ -123,7 +121,7 @@ class PaperADMM:
             activation = self.problem.activation if i < len(layers) else None
             Z = layer.to(A.dtype)(A)
             s = Z if activation is None else activation.value(Z)
-            sums.append(_layer_sums(activation, A, Z, s, shard, i, layer.b is not None))
+            sums.append(_layer_sums(activation, A, Z, s, shard, i, layer.b is not None, None))
         return sums
 
     def _ridge(self, layer: Layer, beta: Tensor) -> Tensor:
@@ -150,14 +148,21 @@ def _gradient(activation: Activation | None, Z: Tensor, B: Tensor) -> Tensor:
 
 
 def _layer_sums(
-    activation: Activation | None, A: Tensor, Z: Tensor, s: Tensor, shard: Shard, i: int, bias: bool
+    activation: Activation | None,
+    A: Tensor,
+    Z: Tensor,
+    s: Tensor,
+    shard: Shard,
+    i: int,
+    bias: bool,
+    motion: Tensor | None,
 ) -> LayerSums:
-    """The sums of layer i after its V and multiplier are up to date. s is overwritten."""
+    """The sums of layer i, once its V and multiplier are up to date. s = s(Z) is overwritten."""
     B = shard.V[i - 1] - shard.U[i - 1]
     low, high = (None, None) if activation is None else extremes(B)
     G = updates.surrogate_gradient(activation, Z, s, B)
     gram = None if i == 1 else gram_moment(A, bias)
-    return LayerSums(gram, cross_moment(G, A, bias), low, high)
+    return LayerSums(gram, cross_moment(G, A, bias), low, high, motion)
 
 
 def _squared_norm(difference: Tensor) -> Tensor:

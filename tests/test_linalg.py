@@ -1,0 +1,52 @@
+"""Cholesky with a diagonal that is raised only where it must be, and counted."""
+
+import torch
+
+from sigmadmm import linalg
+
+
+def spd(*shape, seed=0):
+    A = torch.randn(*shape, shape[-1] + 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return A @ A.mT
+
+
+def test_a_definite_matrix_is_factored_as_it_is():
+    M = spd(6)
+    L, shifts = linalg.cholesky(M)
+    torch.testing.assert_close(L @ L.mT, M)
+    assert shifts == 0
+
+
+def test_an_indefinite_matrix_is_shifted_and_counted():
+    M = torch.diag(torch.tensor([1.0, 1.0, -1e-14], dtype=torch.float64))
+    L, shifts = linalg.cholesky(M)
+    assert shifts == 1
+    assert torch.isfinite(L).all()
+    torch.testing.assert_close(L @ L.mT, M, atol=1e-12, rtol=0)
+
+
+def test_in_a_batch_only_the_failing_matrices_change():
+    M = torch.stack([spd(3), torch.diag(torch.tensor([1.0, 1.0, -1e-14], dtype=torch.float64)), spd(3, seed=1)])
+    L, shifts = linalg.cholesky(M)
+    assert shifts == 1
+    for b in (0, 2):
+        assert torch.equal(L[b], torch.linalg.cholesky(M[b]))
+
+
+def test_a_matrix_of_nan_gives_nan_and_no_exception():
+    L, shifts = linalg.cholesky(torch.full((3, 3), torch.nan, dtype=torch.float64))
+    assert torch.isnan(L).any()
+    assert shifts == 1
+
+
+def test_zero_matrix_has_no_level_to_shift_by():
+    L, shifts = linalg.cholesky(torch.zeros(2, 2, dtype=torch.float64))
+    assert shifts == 1
+    assert not torch.isfinite(L).all()
+
+
+def test_solve():
+    M, R = spd(5), torch.randn(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    X, shifts = linalg.solve(M, R)
+    torch.testing.assert_close(M @ X, R)
+    assert shifts == 0

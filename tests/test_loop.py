@@ -1,0 +1,248 @@
+"""The loop: history, stopping, broken numbers, best and last, batches."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from helpers import network, small_run
+
+import sigmadmm
+from sigmadmm.admm.loop import iterate
+from sigmadmm.network import Layer
+from sigmadmm.theory import lyapunov_weights
+
+SQUARE = sigmadmm.datasets.square(n=60)
+SMALL = {"hidden": (8, 8), "method": "paper", "max_iter": 12, "init": "lecun_normal"}
+
+
+def run_loop(run, **options):
+    xi = lyapunov_weights(run.problem, run.state.layers, run.beta, run.state.shards[0].Y)
+    return iterate(run.method, run.problem, run.state, **{"max_iter": 10, "tol": 0.0, "xi": xi} | options)
+
+
+def test_same_seed_twice_gives_the_same_bits():
+    a, b = (sigmadmm.train(*SQUARE, **SMALL, seed=3) for _ in range(2))
+    for (W, t), (W2, t2) in zip(a.network.weights, b.network.weights, strict=True):
+        assert np.array_equal(W, W2)
+        assert np.array_equal(t, t2)
+    assert np.array_equal(a.history["lagrangian"], b.history["lagrangian"])
+    assert np.array_equal(a.history["kkt"], b.history["kkt"])
+
+
+def test_another_seed_gives_another_network():
+    a, b = (sigmadmm.train(*SQUARE, **SMALL, seed=seed) for seed in (3, 4))
+    assert not np.array_equal(a.network.weights[0][0], b.network.weights[0][0])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_batch_of_seven_equals_the_seven_alone(bias):
+    """Twenty iterations at lambda = 1e-3, to 1e-9."""
+    dims = (2, 20, 15, 2)
+    batch = small_run(dims, batch=7, regularization=1e-3, bias=bias, n=80)
+    alone = []
+    for b in range(7):
+        one = small_run(dims, regularization=1e-3, bias=bias, n=80)
+        one.state.layers = [Layer(W[b], None if t is None else t[b]) for W, t in batch.state.layers]
+        one.state.shards[0].X, one.state.shards[0].Y = batch.X[b].clone(), batch.Y[b].clone()
+        one.state = type(one.state).begin(one.problem, one.state.layers, one.state.shards)
+        one.method.start(one.state)
+        one.steps(20)
+        alone.append(one.iterate())
+    batch.steps(20)
+    for b in range(7):
+        mine = network(batch, b)
+        for together, separate in zip(
+            [*(layer.matrix for layer in mine.layers), *mine.V, *mine.Lam],
+            [*(layer.matrix for layer in alone[b].layers), *alone[b].V, *alone[b].Lam],
+            strict=True,
+        ):
+            assert (together - separate).norm() <= 1e-9 * separate.norm().clamp_min(1e-3)
+
+
+def test_the_networks_of_a_batch_may_have_their_own_penalty_and_regularization():
+    dims, betas, lams = (1, 9, 8, 1), [0.5, 1.0, 4.0], [1e-4, 1e-2, 1.0]
+    batch = small_run(dims, batch=3)
+    weights = [batch.state.layers[0].W[:1].expand(3, -1, -1)] and batch.state.layers
+    shared_X, shared_Y = batch.X[0], batch.Y[0]
+    alone = []
+    for b in range(3):
+        one = small_run(dims, penalty=betas[b], regularization=lams[b])
+        one.state.layers = [Layer(W[b], t[b]) for W, t in weights]
+        one.state.shards[0].X, one.state.shards[0].Y = shared_X.clone(), shared_Y.clone()
+        one.state = type(one.state).begin(one.problem, one.state.layers, one.state.shards)
+        one.method.start(one.state)
+        one.steps(6)
+        alone.append(one.iterate())
+    column = torch.tensor(betas, dtype=torch.float64)[:, None, None]
+    object.__setattr__(batch.problem, "regularization", torch.tensor(lams, dtype=torch.float64)[:, None, None])
+    batch.method.penalty = [column] * 3
+    batch.state.shards[0].X, batch.state.shards[0].Y = shared_X, shared_Y  # shared by all networks
+    batch.state = type(batch.state).begin(batch.problem, weights, batch.state.shards)
+    batch.method.start(batch.state)
+    batch.steps(6)
+    for b in range(3):
+        for together, separate in zip(network(batch, b).layers, alone[b].layers, strict=True):
+            torch.testing.assert_close(together.matrix, separate.matrix, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("columns", [1, 7, 20, 60])
+def test_shards_give_what_one_array_gives(columns):
+    whole = small_run((2, 10, 8, 2), n=60, regularization=1e-3)
+    pieces = small_run((2, 10, 8, 2), n=60, regularization=1e-3, shard_columns=columns)
+    assert len(pieces.state.shards) == math.ceil(60 / columns)
+    whole.steps(10)
+    pieces.steps(10)
+    for a, b in zip(whole.state.layers, pieces.state.layers, strict=True):
+        assert (a.matrix - b.matrix).norm() <= 1e-9 * a.matrix.norm()
+
+
+def test_it_stops_when_both_residuals_are_within_tolerance():
+    result = sigmadmm.train(*SQUARE, **SMALL | {"max_iter": 5000}, regularization=5.0, penalty=2.0, tol=1e-6)
+    line = result.history.last
+    assert result.status is sigmadmm.Status.CONVERGED
+    assert result.n_iter == line["iteration"] < 5000
+    assert line["primal_residual"] <= line["primal_tolerance"]
+    assert line["dual_residual"] <= line["dual_tolerance"]
+    before = {name: column[-2] for name, column in result.history.items()}
+    assert before["primal_residual"] > before["primal_tolerance"] or before["dual_residual"] > before["dual_tolerance"]
+    assert "Converged after" in result.message
+
+
+def test_running_out_of_iterations_says_which_residual_failed():
+    result = sigmadmm.train(*SQUARE, **SMALL, tol=1e-12)
+    assert result.status is sigmadmm.Status.MAX_ITER
+    assert result.n_iter == 12
+    assert "12 iterations" in result.message
+    assert "dual residual" in result.message
+    assert "above its tolerance" in result.message
+
+
+def test_only_the_failed_residual_is_named():
+    from sigmadmm.admm.status import out_of_iterations
+
+    line = {
+        "iteration": 3,
+        "primal_residual": 1.0,
+        "primal_tolerance": 2.0,
+        "dual_residual": 5.0,
+        "dual_tolerance": 2.0,
+    }
+    assert "primal" not in out_of_iterations(line)
+    assert "dual residual 5.00e+00 is above its tolerance 2.00e+00" in out_of_iterations(line)
+
+
+@pytest.mark.parametrize("every", [1, 3, 5])
+def test_checked_iterations(every):
+    result = sigmadmm.train(*SQUARE, **SMALL, check_every=every)
+    expected = sorted({*range(1, 13, every), 12})
+    assert result.history["iteration"].tolist() == expected
+    full = sigmadmm.train(*SQUARE, **SMALL)
+    kept = np.isin(full.history["iteration"], expected)
+    for name in set(full.history) - {"seconds"}:
+        assert np.array_equal(result.history[name], full.history[name][kept]), name
+
+
+def test_best_is_the_checked_iterate_with_the_lowest_objective():
+    result = sigmadmm.train(*SQUARE, **SMALL | {"max_iter": 40})
+    F = result.history["objective"]
+    assert result.best_iteration == 1 + F.argmin()
+    again = sigmadmm.train(*SQUARE, **SMALL | {"max_iter": result.best_iteration})
+    for (W, b), (W2, b2) in zip(result.best_network.weights, again.network.weights, strict=True):
+        assert np.array_equal(W, W2)
+        assert np.array_equal(b, b2)
+
+
+@pytest.mark.parametrize("block", ["W_3", "W_1", "V_1", "V_2", "V_3"])
+def test_a_broken_number_is_named_and_the_best_network_kept(block):
+    """Iteration 4 is made to produce NaN in one block; the message must say so, and nothing NaN is returned."""
+    run = small_run((2, 6, 5, 1))
+    layer, original = int(block[2]) - 1, run.method.step
+
+    def poison(state, watch):
+        if state.iteration == 3:
+            if block[0] == "W":
+                run.method.sums[layer].cross[0, 0] = torch.nan
+            else:
+                state.shards[0].U[layer][0, 0] = torch.nan
+        return original(state, watch)
+
+    run.method.step = poison
+    ledger, history = run_loop(run, check_every=3)
+    assert ledger.status.item() is sigmadmm.Status.BROKEN
+    # A NaN multiplier of layer i is first read by the V-block below it, through B_i.
+    first = block if block[0] == "W" else f"V_{max(1, layer)}"
+    assert f"iteration 4 the {first} block" in ledger.message.item()
+    assert history["iteration"].tolist() == [1, 4][:1] or history["iteration"].tolist() == [1]
+    assert ledger.best_iteration == 1
+    for layer_ in [*ledger.last, *ledger.best]:
+        assert torch.isfinite(layer_.matrix).all()
+
+
+def test_if_even_the_first_iteration_breaks_the_initial_network_is_kept():
+    run = small_run((2, 6, 5, 1))
+    start = run.state.layers
+    run.method.sums = None
+    original = run.method.start
+
+    def poisoned_start(state):
+        original(state)
+        run.method.sums[0].cross[0, 0] = torch.nan
+
+    run.method.start = poisoned_start
+    ledger, history = run_loop(run)
+    assert ledger.status.item() is sigmadmm.Status.BROKEN
+    assert "initial network" in ledger.message.item()
+    assert history.n_entries == 0
+    assert all(torch.equal(a.W, b.W) for a, b in zip(ledger.best, start, strict=True))
+
+
+def test_overflow_of_real_data_is_a_status_not_an_exception():
+    X, y = SQUARE
+    result = sigmadmm.train(X, y * 1e200, **SMALL)
+    assert result.status is sigmadmm.Status.BROKEN
+    assert "iteration 1" in result.message
+    assert np.isfinite(result.best_network.predict(X)).all()
+
+
+def test_one_network_of_a_batch_breaks_and_the_others_do_not_notice():
+    healthy = small_run((2, 6, 5, 1), batch=3)
+    expected, _ = run_loop(healthy)
+    run = small_run((2, 6, 5, 1), batch=3)
+    run.method.sums[1].cross[1, 0, 0] = torch.nan
+    original = run.method.start
+    run.method.start = lambda state: None
+    ledger, history = run_loop(run)
+    assert original is not None
+    assert [status.name for status in ledger.status] == ["MAX_ITER", "BROKEN", "MAX_ITER"]
+    assert ledger.n_iter.tolist() == [10, 0, 10]
+    assert history["objective"].shape == (10, 3)
+    for mine, theirs in zip(ledger.last, expected.last, strict=True):
+        for b in (0, 2):
+            torch.testing.assert_close(mine.W[b], theirs.W[b], rtol=1e-9, atol=1e-11)
+        assert torch.isfinite(mine.W).all()
+
+
+def test_a_converged_network_of_a_batch_keeps_its_weights_while_others_go_on():
+    run = small_run((2, 6, 5, 1), batch=2, n=30)
+    object.__setattr__(run.problem, "regularization", torch.tensor([50.0, 1e-6], dtype=torch.float64)[:, None, None])
+    run.method.start(run.state)
+    seen = {}
+    ledger, _ = run_loop(run, max_iter=400, tol=1e-5, callbacks=[_Watch(seen)])
+    assert [status.name for status in ledger.status] == ["CONVERGED", "MAX_ITER"]
+    assert ledger.n_iter[0] < 400
+    assert torch.equal(ledger.last[0].W[0], seen[ledger.n_iter[0]])
+
+
+class _Watch(sigmadmm.Callback):
+    def __init__(self, seen):
+        self.seen = seen
+
+    def on_check(self, run):
+        self.seen[run.iteration] = run.state.layers[0].W[0].clone()
+
+
+def test_settings_repeat_the_run():
+    first = sigmadmm.train(*SQUARE, **SMALL, seed=5, regularization=1e-3)
+    second = sigmadmm.train(*SQUARE, **first.settings)
+    assert np.array_equal(first.history["objective"], second.history["objective"])

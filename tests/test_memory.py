@@ -1,0 +1,68 @@
+"""A sweep allocates little beyond X, Y, V and the multipliers, and never anything n x n."""
+
+import weakref
+
+import pytest
+import torch
+from helpers import small_run
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class PeakMemory(TorchDispatchMode):
+    """Bytes of the storages that are created while it is active and are alive at the same time."""
+
+    def __init__(self):
+        super().__init__()
+        self.alive, self.peak, self.largest = 0, 0, 0
+        self.known = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        inputs = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)}
+        result = function(*args, **(kwargs or {}))
+        for output in tree_leaves(result):
+            if isinstance(output, torch.Tensor):
+                self._add(output.untyped_storage(), inputs)
+        return result
+
+    def _add(self, storage, inputs):
+        key = storage._cdata
+        if key in inputs or key in self.known:
+            return
+        self.known.add(key)
+        size = storage.nbytes()
+        self.alive += size
+        self.peak = max(self.peak, self.alive)
+        self.largest = max(self.largest, size)
+        weakref.finalize(storage, self._remove, key, size)
+
+    def _remove(self, key, size):
+        self.known.discard(key)
+        self.alive -= size
+
+
+def test_the_meter_itself_counts():
+    with PeakMemory() as meter:
+        a = torch.zeros(1000, dtype=torch.float64)
+        b = a + 1
+        del a
+        b.add_(1)
+        c = b * 2
+    assert meter.peak == 2 * 8000
+    assert meter.largest == 8000
+    assert c.sum() == 4000
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "tanh", "arctan", "erf", "algebraic", "gaussian"])
+@pytest.mark.parametrize("dims", [(3, 32, 32, 1), (2, 24, 48, 24, 2), (1, 40, 1)])
+def test_at_most_six_arrays_of_the_widest_layer(dims, activation):
+    n = 20_000
+    run = small_run(dims, activation, n=n)
+    with PeakMemory() as meter:
+        run.steps(1)  # from here on V and the multipliers are among what the meter has seen
+        at_rest, meter.peak = meter.alive, 0
+        run.steps(2)
+    widest = 8 * n * max(dims)
+    small = 40 * 8 * max(dims) ** 2 * len(dims)  # Gram matrices and weights: no n in them
+    assert meter.peak - at_rest <= 6 * widest + small
+    assert meter.largest <= widest
