@@ -9,8 +9,9 @@ from torch import Tensor
 
 from sigmadmm.activations import ACTIVATIONS, Activation
 from sigmadmm.admm.paper import PaperADMM
-from sigmadmm.admm.state import Problem, State, split
+from sigmadmm.admm.state import Problem, State
 from sigmadmm.curvature import curvature_rule
+from sigmadmm.engine.in_memory import split
 from sigmadmm.initializers import initial_weights
 from sigmadmm.losses import squared_error
 from sigmadmm.network import Layer, Layers

@@ -1,9 +1,11 @@
 """Every measure against its definition: autograd of the Lagrangian for the KKT groups, plain formulas for the rest."""
 
+from itertools import pairwise
+
 import pytest
 import torch
-from helpers import augmented_lagrangian, network, small_run
 
+from helpers import augmented_lagrangian, network, small_run
 from sigmadmm.activations import ACTIVATIONS
 from sigmadmm.admm.diagnostics import measure
 from sigmadmm.network import Layer, forward
@@ -176,5 +178,5 @@ def test_the_lyapunov_function_falls_under_the_theorems_conditions():
     for _ in range(60):
         run.method.step(run.state, True)
         values.append(measure(run.problem, run.state, run.beta, run.method.motion, xi, 0.0).lyapunov.item())
-    assert all(b <= a + 1e-12 * max(1, abs(a)) for a, b in zip(values, values[1:], strict=False))
+    assert all(b <= a + 1e-12 * max(1, abs(a)) for a, b in pairwise(values))
     assert values[-1] < values[0]

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from helpers import network, small_run
 
 import sigmadmm
+from helpers import network, small_run
 from sigmadmm.admm.loop import iterate
 from sigmadmm.network import Layer
 from sigmadmm.theory import lyapunov_weights
@@ -63,7 +63,7 @@ def test_a_batch_of_seven_equals_the_seven_alone(bias):
 def test_the_networks_of_a_batch_may_have_their_own_penalty_and_regularization():
     dims, betas, lams = (1, 9, 8, 1), [0.5, 1.0, 4.0], [1e-4, 1e-2, 1.0]
     batch = small_run(dims, batch=3)
-    weights = [batch.state.layers[0].W[:1].expand(3, -1, -1)] and batch.state.layers
+    weights = batch.state.layers
     shared_X, shared_Y = batch.X[0], batch.Y[0]
     alone = []
     for b in range(3):
@@ -173,7 +173,7 @@ def test_a_broken_number_is_named_and_the_best_network_kept(block):
     # A NaN multiplier of layer i is first read by the V-block below it, through B_i.
     first = block if block[0] == "W" else f"V_{max(1, layer)}"
     assert f"iteration 4 the {first} block" in ledger.message.item()
-    assert history["iteration"].tolist() == [1, 4][:1] or history["iteration"].tolist() == [1]
+    assert history["iteration"].tolist() == [1]
     assert ledger.best_iteration == 1
     for layer_ in [*ledger.last, *ledger.best]:
         assert torch.isfinite(layer_.matrix).all()
@@ -182,7 +182,6 @@ def test_a_broken_number_is_named_and_the_best_network_kept(block):
 def test_if_even_the_first_iteration_breaks_the_initial_network_is_kept():
     run = small_run((2, 6, 5, 1))
     start = run.state.layers
-    run.method.sums = None
     original = run.method.start
 
     def poisoned_start(state):
@@ -209,11 +208,14 @@ def test_one_network_of_a_batch_breaks_and_the_others_do_not_notice():
     healthy = small_run((2, 6, 5, 1), batch=3)
     expected, _ = run_loop(healthy)
     run = small_run((2, 6, 5, 1), batch=3)
-    run.method.sums[1].cross[1, 0, 0] = torch.nan
     original = run.method.start
-    run.method.start = lambda state: None
+
+    def poisoned_start(state):
+        original(state)
+        run.method.sums[1].cross[1, 0, 0] = torch.nan
+
+    run.method.start = poisoned_start
     ledger, history = run_loop(run)
-    assert original is not None
     assert [status.name for status in ledger.status] == ["MAX_ITER", "BROKEN", "MAX_ITER"]
     assert ledger.n_iter.tolist() == [10, 0, 10]
     assert history["objective"].shape == (10, 3)
@@ -246,3 +248,46 @@ def test_settings_repeat_the_run():
     first = sigmadmm.train(*SQUARE, **SMALL, seed=5, regularization=1e-3)
     second = sigmadmm.train(*SQUARE, **first.settings)
     assert np.array_equal(first.history["objective"], second.history["objective"])
+
+
+def test_features_whose_squares_overflow_break_the_first_weight_block():
+    X, y = SQUARE
+    result = sigmadmm.train(X * 1e200, y, **SMALL)
+    assert result.status is sigmadmm.Status.BROKEN
+    assert "W_1" in result.message
+
+
+def test_when_a_callback_fails_to_start_the_ones_before_it_are_ended():
+    ended = []
+
+    class First(sigmadmm.Callback):
+        def on_end(self, run):
+            ended.append(True)
+
+    class Second(sigmadmm.Callback):
+        def on_start(self, run):
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        sigmadmm.train(*SQUARE, **SMALL, callbacks=[First(), Second()])
+    assert ended == [True]
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_a_callback_predicts_in_the_shape_of_the_targets(flat):
+    X, y = SQUARE
+    shapes = []
+    sigmadmm.train(
+        X, y if flat else y[:, None], **SMALL, callbacks=[lambda run: shapes.append(run.network.predict(X).shape)]
+    )
+    assert set(shapes) == {(60,) if flat else (60, 1)}
+
+
+def test_histories_compare_by_their_numbers():
+    a, b, c = (sigmadmm.train(*SQUARE, **SMALL, seed=seed).history for seed in (1, 1, 2))
+    for history in (a, b, c):
+        for line in history._rows:
+            line["seconds"] = 0.0
+    assert a == b
+    assert a != c
+    assert a != {}

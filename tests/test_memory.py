@@ -4,9 +4,10 @@ import weakref
 
 import pytest
 import torch
-from helpers import small_run
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from helpers import small_run
 
 
 class PeakMemory(TorchDispatchMode):

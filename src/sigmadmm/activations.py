@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .errors import reason, shown
+
 Function = Callable[[Tensor], Tensor]
 
 
@@ -194,6 +196,17 @@ ACTIVATIONS: dict[str, Activation] = {activation.name: activation for activation
 
 def verify(activation: Activation) -> str | None:
     """What is wrong with a record, as a sentence, or None. Checked on a grid, so it finds slips, not proofs."""
+    for name in ("L0", "L1", "L2"):
+        bound = getattr(activation, name)
+        if not (isinstance(bound, (int, float)) and 0 < bound < math.inf):
+            return f"{name}={shown(bound)} is not a positive finite number"
+    try:
+        return _wrong_function(activation)
+    except Exception as error:  # whatever the user's functions raise
+        return f"its functions cannot be evaluated on a tensor ({reason(error)})"
+
+
+def _wrong_function(activation: Activation) -> str | None:
     u = torch.linspace(-12, 12, 4801, dtype=torch.float64, requires_grad=True)
     with torch.enable_grad():
         s = activation.value(u)
@@ -205,9 +218,15 @@ def verify(activation: Activation) -> str | None:
         return "its derivative is not the derivative of its value"
     if not torch.allclose(activation.slope(u, s), stated, rtol=1e-6, atol=1e-8):
         return "derivative_from_value disagrees with derivative"
-    change = (stated.diff() / u.diff()).abs().max().item()
-    found = {"L0": s.abs().max().item(), "L1": stated.abs().max().item(), "L2": change}
-    for name, value in found.items():
-        if not value <= getattr(activation, name) * (1 + 1e-9):
-            return f"{name}={getattr(activation, name):g} is too small, {value:.6g} occurs"
+    middle, bend = (u[1:] + u[:-1]) / 2, stated.diff() / u.diff()  # bend: the mean of s'' between grid points
+    found = {"L0": s, "L1": stated, "L2": bend} | ({"printed_L2": bend} if activation.printed_L2 is not None else {})
+    for name, values in found.items():
+        bound, largest = getattr(activation, name), values.abs().max().item()
+        if not largest <= bound * (1 + 1e-9):
+            return f"{name}={bound:g} is too small, {largest:.6g} occurs"
+    if activation.second is not None and not (activation.second(middle) - bend).abs().mean() <= 1e-3 * activation.L2:
+        return "second is not the derivative of its derivative"
+    m = activation.centre
+    if m is not None and not ((activation.value(middle) - m) * bend).max() <= 1e-4 * activation.L0 * activation.L2:
+        return f"(s-m)s'' > 0 occurs for its centre m={m:g}"
     return None

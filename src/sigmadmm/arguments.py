@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from . import arrays
 from .activations import ACTIVATIONS, Activation, verify
-from .errors import InvalidInput, nearest
-from .initializers import initial_weights
+from .errors import InvalidInput, nearest, reason, shown
+from .errors import choice as choice
+from .initializers import SCHEMES, initial_weights
 from .losses import LOSSES, Loss
 from .network import Layer, Layers, new_layers
-
-T = TypeVar("T")
-
-
-def choice(argument: str, name: object, options: Mapping[str, T]) -> T:
-    if not isinstance(name, str) or name not in options:
-        raise InvalidInput(f"{argument}={name!r} is unknown{nearest(name, options)}")
-    return options[name]
 
 
 def activation(value: str | Activation) -> Activation:
@@ -42,7 +37,7 @@ def loss(value: str | Loss) -> Loss:
 
 def flag(argument: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
-        raise InvalidInput(f"{argument}={value!r} must be True or False")
+        raise InvalidInput(f"{argument}={shown(value)} must be True or False")
     return bool(value)
 
 
@@ -52,18 +47,18 @@ def whole(argument: str, value: Any, least: int) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or number < least:
-        raise InvalidInput(f"{argument}={value!r} must be a whole number, at least {least}")
+        raise InvalidInput(f"{argument}={shown(value)} must be a whole number, at least {least}")
     return number
 
 
 def positive(argument: str, value: Any, *, zero: bool = False) -> float:
     try:
-        number = math.nan if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError, RuntimeError):
+        number = math.nan if isinstance(value, (bool, np.bool_, str, bytes)) else float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise InvalidInput(
-            f"{argument}={value!r} must be a {'finite number, at least 0' if zero else 'positive finite number'}"
+            f"{argument}={shown(value)} must be a {'finite number, at least 0' if zero else 'positive finite number'}"
         )
     return number
 
@@ -71,50 +66,61 @@ def positive(argument: str, value: Any, *, zero: bool = False) -> float:
 def penalties(value: Any, layers: int) -> list[float]:
     """beta_1..beta_N from one number or one per layer."""
     if isinstance(value, str):
-        raise InvalidInput(f"penalty={value!r} is unknown; pass a positive number, or one per layer")
-    if np.ndim(value) == 0:
+        raise InvalidInput(f"penalty={shown(value)} is unknown; pass a positive number, or one per layer")
+    entries = _entries(value)
+    if entries is None:
         return [positive("penalty", value)] * layers
-    if len(value) != layers:
+    if len(entries) != layers:
         raise InvalidInput(
-            f"penalty has {len(value)} entries, but the network has {layers} layers "
+            f"penalty has {len(entries)} entries, but the network has {layers} layers "
             "(the hidden layers and the output); pass one number for all, or one per layer"
         )
-    return [positive(f"penalty[{i}]", beta) for i, beta in enumerate(value)]
+    return [positive(f"penalty[{i}]", beta) for i, beta in enumerate(entries)]
 
 
 def hidden(value: Any) -> tuple[int, ...]:
-    widths = (value,) if np.ndim(value) == 0 else tuple(value)
+    widths = _entries(value)
+    if widths is None:
+        return (whole("hidden", value, least=1),)
     if not widths:
         raise InvalidInput("hidden is empty; give the width of at least one hidden layer, for example hidden=(100,)")
     return tuple(whole(f"hidden[{i}]", width, least=1) for i, width in enumerate(widths))
 
 
+def _entries(value: Any) -> list[Any] | None:
+    """What a list, tuple or array holds; None for anything else."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return list(value) if is_list or getattr(value, "ndim", 0) > 0 else None
+
+
 def dtype(value: Any) -> torch.dtype:
-    name = str(value).removeprefix("torch.") if isinstance(value, (str, torch.dtype)) else None
-    if name is None:
-        try:
+    name = value
+    if isinstance(value, (str, torch.dtype)):
+        name = str(value).removeprefix("torch.")
+    elif value is not None:
+        with suppress(TypeError, ValueError):
             name = np.dtype(value).name
-        except TypeError:
-            name = repr(value)
     return choice("dtype", name, {"float64": torch.float64, "float32": torch.float32})
 
 
 def device(value: Any) -> torch.device:
-    if value == "auto":
+    if isinstance(value, str) and value == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(value)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInput(f'device={value!r} cannot be used ({reason}); use "cpu" or "auto"') from error
+    except (RuntimeError, TypeError) as error:
+        raise InvalidInput(f"device={shown(value)} is unknown{nearest(value, ('auto', 'cpu', 'cuda'))}") from error
+    try:
+        torch.zeros(1, dtype=torch.float64, device=chosen).item()
+    except (RuntimeError, AssertionError, TypeError, ImportError) as error:
+        raise InvalidInput(f'device={shown(value)} cannot be used ({reason(error)}); use "cpu" or "auto"') from error
     return chosen
 
 
 def seed(value: Any) -> int:
     number = whole("seed", value, least=0)
     if number >= 2**63:
-        raise InvalidInput(f"seed={value!r} must be below 2**63")
+        raise InvalidInput(f"seed={shown(value)} must be below 2**63")
     return number
 
 
@@ -129,15 +135,22 @@ def initial_layers(
     dims: Sequence[int], bias: bool, initial: Any, init: str, init_scale: Any, seed_value: Any, device: torch.device
 ) -> Layers:
     """The weights that a run starts from, in float64."""
+    choice("init", init, SCHEMES)
+    scale, first_seed = positive("init_scale", init_scale), seed(seed_value)
     if initial is None:
-        weights = initial_weights(dims, init, positive("init_scale", init_scale), seed(seed_value))
+        weights = initial_weights(dims, init, scale, first_seed)
         return [layer.to(device=device) for layer in new_layers(weights, bias)]
-    if len(initial) != len(dims) - 1:
+    pairs = _entries(initial)
+    if pairs is None:
         raise InvalidInput(
-            f"initial has {len(initial)} layers, but hidden and the data make {len(dims) - 1} "
+            f"initial={shown(initial)} must be a list of pairs (W, b), one per layer, for example network.weights"
+        )
+    if len(pairs) != len(dims) - 1:
+        raise InvalidInput(
+            f"initial has {len(pairs)} layers, but hidden and the data make {len(dims) - 1} "
             f"({'-'.join(map(str, dims))}); pass one (W, b) pair per layer"
         )
-    return [_given_layer(i, pair, dims[i - 1], dims[i], bias, device) for i, pair in enumerate(initial, start=1)]
+    return [_given_layer(i, pair, dims[i - 1], dims[i], bias, device) for i, pair in enumerate(pairs, start=1)]
 
 
 def _given_layer(i: int, pair: Any, columns: int, rows: int, bias: bool, device: torch.device) -> Layer:
@@ -156,14 +169,9 @@ def _given_layer(i: int, pair: Any, columns: int, rows: int, bias: bool, device:
 
 
 def _given_tensor(name: str, value: Any, shape: tuple[int, ...], device: torch.device) -> Tensor:
-    try:
-        tensor = torch.as_tensor(
-            np.array(value.detach().cpu() if isinstance(value, Tensor) else value, dtype=np.float64)
-        )
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} is not an array of numbers") from error
+    tensor = arrays.to_tensor(value, name)
     if tuple(tensor.shape) != shape:
-        raise InvalidInput(f"{name} has the shape {tuple(tensor.shape)}, but this network needs {shape}")
+        raise InvalidInput(f"{name} has the shape {tuple(tensor.shape)}, but hidden and the data make it {shape}")
     if not torch.isfinite(tensor).all():
         raise InvalidInput(f"{name} contains NaN or infinite values; pass finite numbers")
-    return tensor.to(device)
+    return tensor.to(device, torch.float64, copy=True)

@@ -2,105 +2,126 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import InvalidInput
+from .errors import InvalidInput, reason, shown
+
+_NUMBERS = "fiubc"  # NumPy's letters for float, int, unsigned, bool, complex
 
 
 def to_matrix(
     data: Any, name: str, dtype: torch.dtype, device: torch.device | str, *, column_for_flat: bool = False
 ) -> Tensor:
     """`data` as a finite (samples, columns) tensor. Accepts NumPy, torch, pandas and nested lists."""
-    tensor = _to_tensor(data, name)
+    tensor = to_tensor(data, name)
     if tensor.ndim == 1 and column_for_flat:
         tensor = tensor.unsqueeze(1)
-    if tensor.ndim != 2:
-        cure = f"; for one feature pass {name}.reshape(-1, 1)" if tensor.ndim == 1 else ""
-        raise InvalidInput(
-            f"{name} must have the shape (samples, columns), got {tensor.ndim} dimension(s) "
-            f"with shape {tuple(tensor.shape)}{cure}"
-        )
     if 0 in tensor.shape:
         what = "samples" if tensor.shape[0] == 0 else "columns"
         raise InvalidInput(f"{name} is empty: it has no {what} (shape {tuple(tensor.shape)}); pass at least one")
-    _refuse_not_finite(tensor, name)
+    if tensor.ndim != 2:
+        cure = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
+        raise InvalidInput(
+            f"{name} must have the shape (samples, columns), got {tensor.ndim} dimension(s) "
+            f"with shape {tuple(tensor.shape)}; pass {cure if tensor.ndim == 1 else 'a table'}"
+        )
+    _refuse_not_finite(tensor, name, "are NaN or infinite", "drop or fill them")
     converted = tensor.to(device, dtype)
     if converted.dtype != tensor.dtype:
-        _refuse_not_finite(converted, name, f" after conversion to {str(dtype).removeprefix('torch.')}")
+        short = str(dtype).removeprefix("torch.")
+        _refuse_not_finite(converted, name, f"are too large for {short}", 'scale them, or use dtype="float64"')
     return converted
 
 
-def _to_tensor(data: Any, name: str) -> Tensor:
+def to_tensor(data: Any, name: str) -> Tensor:
+    """`data` as a tensor of real numbers, of any shape and number type."""
     if isinstance(data, Tensor):
-        tensor = data.detach()
-        if tensor.is_complex():
-            raise InvalidInput(
-                f"{name} is complex; pass real numbers, for example real and imaginary part as two columns"
-            )
-        if tensor.layout != torch.strided:
-            raise InvalidInput(f"{name} is a sparse tensor; pass a dense one, for example {name}.to_dense()")
-        return tensor
+        return _dense_and_real(data.detach(), name)
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
-        raise InvalidInput(f"{name} is a sparse matrix; pass a dense one, for example {name}.toarray()")
-    if hasattr(data, "dtypes") and hasattr(data, "columns"):
-        return _frame_to_tensor(data, name)
+        raise InvalidInput(f"{name} is a sparse matrix; pass a dense one, for example .toarray() of it")
+    if hasattr(data, "iloc"):
+        return torch.tensor(_pandas_to_array(data, name))
+    if np.ma.is_masked(data):
+        raise InvalidInput(f"{name} has masked entries; drop or fill them, for example with .filled(value)")
     try:
         array = np.asarray(data)
     except ValueError as error:
         raise InvalidInput(f"{name} has rows of different lengths; every sample needs the same columns") from error
-    if array.dtype == object or array.dtype.kind in "US":
-        array = _objects_to_floats(array, name)
-    if array.dtype.kind == "c":
-        raise InvalidInput(f"{name} is complex; pass real numbers, for example real and imaginary part as two columns")
-    if array.dtype.kind not in "fiub":
+    except (TypeError, RuntimeError) as error:
+        raise InvalidInput(
+            f"{name} cannot be read as a table of numbers ({reason(error)}); pass one array or tensor"
+        ) from error
+    if array.ndim == 0 and array.dtype.kind not in _NUMBERS:
+        raise InvalidInput(
+            f"{name} is of type {type(data).__name__}, not a table of numbers; pass an array, a tensor, a data frame "
+            "or nested lists"
+        )
+    if array.dtype.kind in "OUS":  # NumPy makes text of numbers beside text, so back to the entries themselves
+        array = _entries_to_floats(np.asarray(data, dtype=object), name)
+    if array.dtype.kind not in _NUMBERS:
         raise InvalidInput(f"{name} has the type {array.dtype}, which is not numeric; convert it to numbers first")
     # A copy where torch cannot alias: read-only, reversed or foreign-endian memory.
-    return torch.tensor(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
+    with np.errstate(over="ignore"):  # infinite entries are refused later, with their position
+        return _dense_and_real(torch.tensor(np.asarray(array, dtype=_torch_type(array.dtype), order="C")), name)
 
 
-def _frame_to_tensor(frame: Any, name: str) -> Tensor:
-    """A pandas-like frame; its text and date columns are refused by name."""
-    columns = []
-    for position in range(frame.shape[1]):
-        column = frame.iloc[:, position]
+def _torch_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same type in the machine's byte order; float64 for the longer ones, which torch does not know."""
+    return np.dtype(np.float64) if dtype == np.longdouble else dtype.newbyteorder("=")
+
+
+def _dense_and_real(tensor: Tensor, name: str) -> Tensor:
+    if tensor.is_complex():
+        raise InvalidInput(f"{name} is complex; pass real numbers, for example real and imaginary part as two columns")
+    if tensor.layout != torch.strided:
+        raise InvalidInput(f"{name} is a sparse tensor; pass a dense one, for example .to_dense() of it")
+    return tensor
+
+
+def _pandas_to_array(data: Any, name: str) -> np.ndarray:
+    """A data frame or series; its text and date columns are refused by name, missing entries become NaN."""
+    if data.ndim == 1:
+        return _column_to_floats(data, data.name, name)
+    labels = [str(label) for label in data.columns]
+    columns = [_column_to_floats(data.iloc[:, i], label, name) for i, label in enumerate(labels)]
+    return np.stack(columns, axis=1) if columns else np.empty((len(data), 0))
+
+
+def _column_to_floats(column: Any, label: object, name: str) -> np.ndarray:
+    try:
+        is_text = column.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in column)
+        if not is_text and column.dtype.kind not in "mMc":
+            return np.asarray(column.to_numpy(dtype="float64", na_value=np.nan))
+    except (TypeError, ValueError):
+        pass
+    what = "a column" if label is None else f"the column {label!r}"
+    raise InvalidInput(
+        f"{name} has {what} of type {column.dtype}, which is not numeric; drop it or encode it as numbers"
+    )
+
+
+def _entries_to_floats(array: np.ndarray, name: str) -> np.ndarray:
+    """Python objects as floats; None becomes NaN, which is refused later with its position."""
+    floats = np.empty(array.shape)
+    for position, entry in np.ndenumerate(array):
         try:
-            columns.append(np.asarray(column.to_numpy(dtype="float64", na_value=np.nan)))
-        except (TypeError, ValueError) as error:
+            if isinstance(entry, (str, bytes)):
+                raise TypeError
+            floats[position] = math.nan if entry is None else float(entry)
+        except (TypeError, ValueError, OverflowError) as error:
+            where = f"row {position[0]}" + (f", column {position[1]}" if len(position) > 1 else "")
             raise InvalidInput(
-                f"{name} has the column {str(frame.columns[position])!r} of type {column.dtype}, which is not numeric; "
-                "drop it or encode it as numbers"
+                f"{name} has the non-numeric entry {shown(entry)} in {where}; drop it or encode it as a number"
             ) from error
-        if column.dtype.kind in "mM":
-            raise InvalidInput(
-                f"{name} has the column {str(frame.columns[position])!r} of type {column.dtype}, which is not numeric; "
-                "drop it or encode it as numbers"
-            )
-    return torch.tensor(np.stack(columns, axis=1)) if columns else torch.empty(len(frame), 0)
+    return floats
 
 
-def _objects_to_floats(array: np.ndarray, name: str) -> np.ndarray:
-    if array.dtype == object:
-        try:
-            return array.astype(np.float64)
-        except (TypeError, ValueError):
-            pass
-    table = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
-    for column in range(table.shape[1]):
-        for row in range(table.shape[0]):
-            value = table[row, column]
-            if isinstance(value, str) or not np.isscalar(value):
-                raise InvalidInput(
-                    f"{name} has the non-numeric entry {value!r} in row {row}, column {column}; "
-                    "drop the column or encode it as numbers"
-                )
-    raise InvalidInput(f"{name} has the type {array.dtype}, which is not numeric; convert it to numbers first")
-
-
-def _refuse_not_finite(tensor: Tensor, name: str, when: str = "") -> None:
+def _refuse_not_finite(tensor: Tensor, name: str, problem: str, cure: str) -> None:
     if not tensor.is_floating_point():
         return
     bad = ~torch.isfinite(tensor)
@@ -108,8 +129,7 @@ def _refuse_not_finite(tensor: Tensor, name: str, when: str = "") -> None:
     if count:
         row, column = (int(index) for index in bad.nonzero()[0])
         raise InvalidInput(
-            f"{name} has {count} value(s) that are NaN or infinite{when}, the first in row {row}, column {column}; "
-            "drop or fill them"
+            f"{name} has {count} value(s) that {problem}, the first in row {row}, column {column}; {cure}"
         )
 
 

@@ -77,7 +77,6 @@ def lbfgs(
     """torch's L-BFGS (strong Wolfe line search, history 50) on F. Arguments as in `train`."""
     max_iter = arguments.whole("max_iter", max_iter, least=1)
     task = set_up(**_common(locals()))
-    started = perf_counter()
     layers = _working(task)
     parameters = [tensor.requires_grad_() for layer in layers for tensor in layer if tensor is not None]
     optimiser = torch.optim.LBFGS(
@@ -89,6 +88,7 @@ def lbfgs(
         tolerance_grad=0,
         tolerance_change=0,
     )
+    started = perf_counter()  # not earlier: the first optimiser of a process imports half of torch
 
     def closure() -> Tensor:
         optimiser.zero_grad()
@@ -126,12 +126,8 @@ def _ridge(features: Tensor, task: Setup) -> Layer:
     if bias and not task.problem.regularize_bias:
         root[-1] = 0
     targets = torch.cat([task.Y.mT.to(torch.float64), A.new_zeros(A.shape[0], task.Y.shape[0])])
-    solution = torch.linalg.lstsq(torch.cat([A.mT, torch.diag(root.squeeze(1))]), targets, driver=_driver(A)).solution
+    solution = torch.linalg.lstsq(torch.cat([A.mT, torch.diag(root.squeeze(1))]), targets, driver="gels").solution
     return Layer.from_matrix(solution.mT, bias)
-
-
-def _driver(A: Tensor) -> str:
-    return "gelsy" if A.device.type == "cpu" else "gels"
 
 
 def _objective(layers: Layers, task: Setup) -> Tensor:

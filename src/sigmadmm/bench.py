@@ -19,8 +19,9 @@ import numpy as np
 import torch
 
 from .admm.state import State
+from .engine import in_memory
 from .setup import scalar, set_up
-from .training import METHODS, shards_of
+from .training import METHODS
 
 CASES: tuple[tuple[tuple[int, ...], int], ...] = (
     ((1, 100, 100, 1), 1000),
@@ -122,7 +123,7 @@ def _prepare(dims: tuple[int, ...], n: int) -> Callable[[], object]:
     )
     penalty = [scalar(1.0, task.X.device)] * len(task.layers)
     method = METHODS["paper"](task.problem, penalty, "paper")
-    state = State.begin(task.problem, task.layers, shards_of(task))
+    state = State.begin(task.problem, task.layers, in_memory.shards(task.X, task.Y, task.layers))
     with torch.no_grad():
         method.start(state)
 

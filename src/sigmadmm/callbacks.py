@@ -1,6 +1,6 @@
 """Hooks into a run. History is data; printing is one of these.
 
-A callback is an object with any of the methods of `Callback`, or a plain function, which is then
+A callback is a `Callback` that overrides any of the methods, or a plain function, which is then
 called like `on_check`. What it receives is the `Run`: `run.iteration`, `run.history.last`,
 `run.network`, and `run.stop("reason")` to end the run after this iteration.
 """
@@ -11,9 +11,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TextIO
 
-from .errors import InvalidInput
+from .arguments import whole
+from .errors import InvalidInput, shown
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from .admm.loop import Run
 
 
@@ -41,10 +44,14 @@ class _Function(Callback):
 def as_callbacks(callbacks: Iterable[object]) -> list[Callback]:
     if isinstance(callbacks, Callback) or callable(callbacks):
         raise InvalidInput("callbacks must be a list; write callbacks=[...] around the one you passed")
+    if not isinstance(callbacks, Iterable):
+        raise InvalidInput(f"callbacks={shown(callbacks)} must be a list; pass callbacks=[] for none")
     result: list[Callback] = []
     for callback in callbacks:
         if isinstance(callback, Callback):
             result.append(callback)
+        elif isinstance(callback, type):
+            raise InvalidInput(f"callbacks has the class {callback.__name__}; pass an object: {callback.__name__}()")
         elif callable(callback):
             result.append(_Function(callback))
         else:
@@ -55,22 +62,26 @@ def as_callbacks(callbacks: Iterable[object]) -> list[Callback]:
 
 
 class PrintProgress(Callback):
-    """One line of text per `every` checks; needs nothing but a stream."""
+    """One line of text per `every` checks, and for the last one; needs nothing but a stream."""
 
     def __init__(self, every: int = 10, stream: TextIO | None = None) -> None:
-        self.every = every
+        self.every = whole("every", every, least=1)
         self.stream = stream
+
+    def on_start(self, run: Run) -> None:
+        self._printed = 0
 
     def on_check(self, run: Run) -> None:
         if (run.history.n_entries - 1) % self.every == 0:
             self._print(run)
 
     def on_end(self, run: Run) -> None:
-        if run.history.n_entries:
+        if run.history.n_entries > self._printed:
             self._print(run)
 
     def _print(self, run: Run) -> None:
         line = run.history.last
+        self._printed = run.history.n_entries
         print(
             f"{line['iteration']:6d}  F {line['objective']:.6e}  mse {line['train_mse']:.3e}  "
             f"primal {line['primal_residual']:.1e}  dual {line['dual_residual']:.1e}  {line['seconds']:.1f} s",
@@ -79,10 +90,18 @@ class PrintProgress(Callback):
 
 
 class ProgressBar(Callback):
-    """A bar with objective, residuals and time left (needs rich: pip install "sigmadmm[cli]")."""
+    """A bar with objective, residuals and time left (needs rich: pip install "sigmadmm[cli]").
 
-    def __init__(self, title: str = "training") -> None:
+    It writes to `console`, a rich one; by default to rich's own, which is standard output.
+    """
+
+    def __init__(self, title: str = "training", console: Console | None = None) -> None:
+        try:
+            import rich.progress  # noqa: F401
+        except ImportError as error:
+            raise ImportError('ProgressBar needs rich: pip install "sigmadmm[cli]", or use PrintProgress') from error
         self.title = title
+        self.console = console
 
     def on_start(self, run: Run) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -93,6 +112,7 @@ class ProgressBar(Callback):
             MofNCompleteColumn(),
             TextColumn("{task.fields[numbers]}"),
             TimeRemainingColumn(),
+            console=self.console,
             transient=True,
         )
         self._task = self._bar.add_task(self.title, total=run.max_iter, numbers="")

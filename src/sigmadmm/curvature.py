@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from .activations import Activation
-from .errors import InvalidInput, nearest
+from .errors import InvalidInput, choice
 
 Rule = Callable[[Tensor, Tensor], Tensor]
 
@@ -52,12 +52,13 @@ def _tight(activation: Activation) -> Rule:
 def _parabola_coefficients(activation: Activation) -> tuple[Tensor, Tensor]:
     """p, q on a grid of u with d2/du2 (s(u)-c)^2 = p - c q."""
     assert activation.second is not None
-    half = torch.cat(
-        [torch.logspace(-12, -3, 10, dtype=torch.float64), torch.arange(1, 4001, dtype=torch.float64) / 250]
-    )
+    linear = torch.arange(1, 4001, dtype=torch.float64) / 250
+    half = torch.cat([torch.logspace(-12, 9, 7000, dtype=torch.float64), linear])  # for records of any width
     u = torch.cat([-half, half])
     s, slope, second = activation.value(u), activation.derivative(u), activation.second(u)
-    return 2 * slope**2 + 2 * s * second, 2 * second
+    p, q = 2 * slope**2 + 2 * s * second, 2 * second
+    finite = torch.isfinite(p) & torch.isfinite(q)  # far out a user's formula may overflow
+    return p[finite], q[finite]
 
 
 def _sharp(activation: Activation, rule: str = "sharp") -> Rule:
@@ -110,6 +111,4 @@ RULES: dict[str, Callable[[Activation], Rule]] = {"paper": _paper, "tight": _tig
 
 def curvature_rule(name: str, activation: Activation) -> Rule:
     """The rule by name, or a refusal if it does not majorise this activation."""
-    if name not in RULES:
-        raise InvalidInput(f"curvature={name!r} is unknown{nearest(name, RULES)}")
-    return RULES[name](activation)
+    return choice("curvature", name, RULES)(activation)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Generator, Tensor
 
-from .errors import InvalidInput, nearest
+from .errors import choice
 
 Scheme = Callable[[int, int, bool, Generator], Tensor]
 
@@ -52,12 +52,10 @@ def initial_weights(
     dims: Sequence[int], scheme: str = "msra", scale: float = 1.0, seed: int | Sequence[int] = 0
 ) -> list[Tensor]:
     """W_1..W_N for layer sizes d_0..d_N; a sequence of seeds gives a batch, one network per seed."""
-    if scheme not in SCHEMES:
-        raise InvalidInput(f"init={scheme!r} is unknown{nearest(scheme, SCHEMES)}")
+    draw = choice("init", scheme, SCHEMES)
     if isinstance(seed, Sequence):
         networks = [initial_weights(dims, scheme, scale, one) for one in seed]
         return [torch.stack(layer) for layer in zip(*networks, strict=True)]
     generator = Generator().manual_seed(seed)
-    draw = SCHEMES[scheme]
     shapes = list(zip(dims[1:], dims[:-1], strict=True))
     return [scale * draw(rows, columns, i == len(shapes) - 1, generator) for i, (rows, columns) in enumerate(shapes)]

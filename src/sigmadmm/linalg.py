@@ -1,4 +1,4 @@
-"""Solves with small symmetric positive definite matrices, batched, by Cholesky."""
+"""Batched dense algebra: solves with small symmetric positive definite matrices by Cholesky, products in place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 _ATTEMPTS = 14
+_SMALLEST_SPLIT = 100  # below this, smaller products cost more than they save
 
 
 def cholesky(M: Tensor) -> tuple[Tensor, int]:
@@ -34,3 +35,18 @@ def solve(M: Tensor, R: Tensor) -> tuple[Tensor, int]:
     """M^{-1} R for symmetric positive definite M, and the number of shifted matrices."""
     L, shifts = cholesky(M)
     return torch.cholesky_solve(R, L), shifts
+
+
+def add_product_(out: Tensor, A: Tensor, B: Tensor) -> Tensor:
+    """out += A @ B, without a temporary of the size of out."""
+    return out.addmm_(A, B) if out.ndim == 2 else out.baddbmm_(A, B) if out.ndim == 3 else out.add_(A @ B)
+
+
+def gram(V: Tensor) -> Tensor:
+    """V V^T in three quarters of the operations: the upper off-diagonal block is the transpose of the lower one."""
+    d = V.shape[-2]
+    if d < _SMALLEST_SPLIT:
+        return V @ V.mT
+    upper, lower = V[..., : d // 2, :], V[..., d // 2 :, :]
+    left, corner = V @ upper.mT, lower @ lower.mT
+    return torch.cat([left, torch.cat([left[..., d // 2 :, :].mT, corner], -2)], -1)

@@ -61,7 +61,8 @@ def set_up(
         n_samples=samples.shape[0],
     )
     layers = arguments.initial_layers(dims, arguments.flag("bias", bias), initial, init, init_scale, seed, place)
-    return Setup(problem, samples.mT.contiguous(), targets.mT.contiguous(), layers, arrays.is_flat(Y))
+    X_columns, Y_columns = (rows.mT.clone(memory_format=torch.contiguous_format) for rows in (samples, targets))
+    return Setup(problem, X_columns, Y_columns, layers, arrays.is_flat(Y))
 
 
 def scalar(value: float, device: torch.device) -> Tensor:

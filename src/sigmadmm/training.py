@@ -14,15 +14,14 @@ from .admm.history import History
 from .admm.loop import iterate
 from .admm.methods import Method
 from .admm.paper import PaperADMM
-from .admm.state import Problem, Shard, State, split
+from .admm.state import Problem, State
 from .admm.status import Status
 from .callbacks import as_callbacks
 from .curvature import curvature_rule
+from .engine import in_memory
 from .network import Network
-from .setup import Setup, scalar, set_up
+from .setup import scalar, set_up
 from .theory import lyapunov_weights
-
-_SHARD_BYTES = 2_500_000  # of the widest layer, so that what a sweep touches stays in a CPU's cache
 
 
 @dataclass
@@ -122,7 +121,7 @@ def train(
     check_every = arguments.whole("check_every", check_every, least=1)
     tol = arguments.positive("tol", tol, zero=True)
     hooks = as_callbacks(callbacks)
-    state = State.begin(task.problem, task.layers, shards_of(task))
+    state = State.begin(task.problem, task.layers, in_memory.shards(task.X, task.Y, task.layers))
     ledger, history = iterate(
         algorithm,
         task.problem,
@@ -132,6 +131,7 @@ def train(
         check_every=check_every,
         callbacks=hooks,
         xi=lyapunov_weights(task.problem, task.layers, penalties, task.Y),
+        flat_output=task.flat,
     )
     return Result(
         network=Network(ledger.last, task.problem.activation, task.flat),
@@ -152,11 +152,3 @@ def _paper(problem: Problem, penalty: list[Tensor], curvature: str) -> Method:
 
 
 METHODS: dict[str, Callable[[Problem, list[Tensor], str], Method]] = {"paper": _paper}
-
-
-def shards_of(task: Setup) -> list[Shard]:
-    """The samples in pieces: on a CPU so small that what a sweep touches stays in the cache."""
-    if task.X.device.type != "cpu":
-        return split(task.X, task.Y, task.problem.n_samples)
-    widest = max(layer.W.shape[-2] for layer in task.layers)
-    return split(task.X, task.Y, _SHARD_BYTES // (widest * task.X.element_size()))

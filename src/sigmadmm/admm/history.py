@@ -40,5 +40,15 @@ class History(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._rows[0]) if self._rows else 0
 
+    def __eq__(self, other: object) -> bool:
+        """The same columns with the same numbers."""
+        return (
+            isinstance(other, History)
+            and set(self) == set(other)
+            and all(np.array_equal(column, other[name], equal_nan=True) for name, column in self.items())
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"History({self.n_entries} entries: {', '.join(self)})"

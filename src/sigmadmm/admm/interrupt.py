@@ -11,7 +11,8 @@ from typing import Any
 class Interrupt:
     """While active, the first SIGINT sets `requested`; a second one interrupts at once, as usual.
 
-    Signal handlers belong to the main thread; elsewhere this does nothing.
+    Signal handlers belong to the main thread; elsewhere this does nothing. Nor where SIGINT is ignored (in a
+    worker process, say) or was taken over by a program that embeds Python.
     """
 
     def __init__(self) -> None:
@@ -20,7 +21,8 @@ class Interrupt:
         self._active = False
 
     def __enter__(self) -> Interrupt:
-        self._active = threading.current_thread() is threading.main_thread()
+        is_main = threading.current_thread() is threading.main_thread()
+        self._active = is_main and signal.getsignal(signal.SIGINT) not in (None, signal.SIG_IGN)
         if self._active:
             self._previous = signal.signal(signal.SIGINT, self._handle)
         return self

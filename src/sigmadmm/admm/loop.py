@@ -37,6 +37,7 @@ class Run:
     max_iter: int
     tol: float
     history: History
+    flat_output: bool = False
     stop_reason: str | None = None
 
     @property
@@ -46,7 +47,7 @@ class Run:
     @property
     def network(self) -> Network:
         """The current iterate."""
-        return Network(self.state.layers, self.problem.activation)
+        return Network(self.state.layers, self.problem.activation, self.flat_output)
 
     def stop(self, reason: str) -> None:
         """End the run after this iteration, with status "stopped" and this reason in the message."""
@@ -64,18 +65,21 @@ def iterate(
     check_every: int = 1,
     callbacks: Sequence[Callback] = (),
     xi: Sequence[Tensor],
+    flat_output: bool = False,
 ) -> tuple[Ledger, History]:
     """Run `method` from `state` until every network has a status; measure iterations 1, 1 + check_every, ..., the last.
 
-    `xi` are the weights of the Lyapunov function.
+    `xi` are the weights of the Lyapunov function; `flat_output` is what `predict` of a callback's `run.network` needs.
     """
-    run = Run(method, problem, state, max_iter, tol, History())
+    run = Run(method, problem, state, max_iter, tol, History(), flat_output)
     ledger = Ledger(state.layers, state.batch)
     started = perf_counter()
     marks: list[Tensor] = []
-    for callback in callbacks:
-        callback.on_start(run)
+    begun: list[Callback] = []
     try:
+        for callback in callbacks:
+            callback.on_start(run)
+            begun.append(callback)
         with Interrupt() as interrupt:
             method.start(state)
             while ledger.running:
@@ -98,7 +102,7 @@ def iterate(
     except KeyboardInterrupt:
         ledger.end_running(Status.INTERRUPTED, lambda index: sentences.interrupted(ledger.n_iter[index]))
     finally:
-        for callback in callbacks:
+        for callback in begun:
             callback.on_end(run)
     return ledger, run.history
 

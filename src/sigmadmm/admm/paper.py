@@ -23,15 +23,17 @@ from .stats import LayerSums, Sums, cross_moment, extremes, gram_moment, total
 
 @dataclass
 class Solved:
-    """What a sweep needs: new weights, curvatures h_1..h_N and the gains of V_1..V_{N-1}."""
+    """What a sweep needs: the new weights, and for V_1..V_{N-1} the layer above as h/2 W and as its gain."""
 
     layers: Layers
-    h: list[Tensor]
+    half_hW: list[Tensor]
     gains: list[Tensor]
 
     def to(self, dtype: torch.dtype) -> Solved:
         return Solved(
-            [layer.to(dtype) for layer in self.layers], [h.to(dtype) for h in self.h], [K.to(dtype) for K in self.gains]
+            [layer.to(dtype) for layer in self.layers],
+            [W.to(dtype) for W in self.half_hW],
+            [K.to(dtype) for K in self.gains],
         )
 
 
@@ -57,7 +59,9 @@ class PaperADMM:
         self.ridge = [self._ridge(layer, beta) for layer, beta in zip(state.layers, self.penalty, strict=True)]
         self.ratio = [beta / above for beta, above in zip(self.penalty[:-1], self.penalty[1:], strict=True)]
         first, *others = (gram_moment(shard.X, bias) for shard in state.shards)
-        self.input_gram = sum(others, first)
+        input_gram = sum(others, first)
+        # An overflow here would freeze W_1 (its system is infinite, its step zero); as NaN it is found and named.
+        self.input_gram = torch.where(torch.isfinite(input_gram), input_gram, torch.nan)
         self.sums = total([self._initial_sums(state.layers, shard) for shard in state.shards])
 
     def step(self, state: State, watch: bool) -> Tensor:
@@ -72,8 +76,8 @@ class PaperADMM:
     def solve(self, old: Layers) -> Solved:
         """All W-blocks, and what the V-blocks need of the new weights."""
         bias = old[0].b is not None
-        h = [self._curvature(layer) for layer in self.sums]
-        layers, gains = [], []
+        h = self.curvatures()
+        layers, half_hW, gains = [], [], []
         for layer, sums, h_i, ridge in zip(old, self.sums, h, self.ridge, strict=True):
             gram = self.input_gram if sums.gram is None else sums.gram
             matrix, shifts = updates.weight_block(layer.matrix, gram, sums.cross, h_i, ridge)
@@ -81,9 +85,19 @@ class PaperADMM:
             self.shifts += shifts
         for layer, h_i, ratio in zip(layers[1:], h[1:], self.ratio, strict=True):
             K, shifts = updates.feature_gain(layer.W, h_i, ratio)
+            half_hW.append(h_i / 2 * layer.W)
             gains.append(K)
             self.shifts += shifts
-        return Solved(layers, h, gains)
+        return Solved(layers, half_hW, gains)
+
+    def curvatures(self) -> list[Tensor]:
+        """h_1..h_N of the coming W-blocks; h_{j+1} is also the mu_j of the V_j-block that follows."""
+        hidden = [
+            self.curvature(sums.low, sums.high)[..., None, None]
+            for sums in self.sums
+            if sums.low is not None and sums.high is not None
+        ]
+        return [*hidden, torch.full_like(self.penalty[-1], updates.EXACT_CURVATURE)]
 
     def sweep(self, solved: Solved, shard: Shard, watch: bool) -> Sums:
         """V_1..V_N and the multipliers of these samples, and their share of the next W-blocks' sums."""
@@ -92,14 +106,13 @@ class PaperADMM:
         sums = []
         A = shard.X
         for j in range(1, N):
-            layer, above, h = layers[j - 1], layers[j], solved.h[j]
+            layer, above = layers[j - 1], layers[j]
             V = shard.V[j - 1]
             G = _gradient(activation if j < N - 1 else None, above(V), shard.V[j] - shard.U[j])
             Z = layer(A)
             s = activation.value(Z)
             C = s + shard.U[j - 1]
-            shard.V[j - 1] = updates.feature_block(C, V, G, above.W, solved.gains[j - 1], h)
-            shard.U[j - 1] = updates.scaled_multiplier(C, shard.V[j - 1])
+            shard.V[j - 1], shard.U[j - 1] = updates.feature_block(C, V, G, solved.half_hW[j - 1], solved.gains[j - 1])
             motion = _squared_norm(shard.V[j - 1] - V) if watch else None
             del V, C, G  # what is no longer needed goes before the sums take their own temporaries
             sums.append(_layer_sums(activation, A, Z, s, shard, j, layer.b is not None, motion))
@@ -131,11 +144,6 @@ class PaperADMM:
         if layer.b is not None and not self.problem.regularize_bias:
             ridge[..., -1] = 0
         return ridge
-
-    def _curvature(self, sums: LayerSums) -> Tensor:
-        if sums.low is None or sums.high is None:
-            return torch.full((1, 1), updates.EXACT_CURVATURE, dtype=sums.cross.dtype, device=sums.cross.device)
-        return self.curvature(sums.low, sums.high)[..., None, None]
 
     def _marks(self, layers: Layers) -> Tensor:
         weights = [layer.matrix.sum((-2, -1)) for layer in reversed(layers)]

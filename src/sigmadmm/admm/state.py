@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -56,14 +55,6 @@ class Shard:
     def inputs(self, i: int) -> Tensor:
         """V_{i-1} for layer i = 1..N, with V_0 = X."""
         return self.X if i == 1 else self.V[i - 2]
-
-
-def split(X: Tensor, Y: Tensor, columns: int) -> list[Shard]:
-    """Shards of nearly equal size with at most `columns` samples each."""
-    n = X.shape[-1]
-    pieces = -(-n // max(1, columns))
-    edges = [n * piece // pieces for piece in range(pieces + 1)]
-    return [Shard(X[..., a:b].contiguous(), Y[..., a:b].contiguous()) for a, b in pairwise(edges)]
 
 
 @dataclass

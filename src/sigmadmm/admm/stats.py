@@ -15,6 +15,8 @@ from operator import add
 import torch
 from torch import Tensor
 
+from .. import linalg
+
 
 @dataclass
 class LayerSums:
@@ -57,7 +59,7 @@ def total(parts: list[Sums]) -> Sums:
 def gram_moment(V: Tensor, bias: bool) -> Tensor:
     """A A^T for A = [V; 1] with thresholds, A = V without."""
     V = V.to(torch.float64)
-    gram = V @ V.mT
+    gram = linalg.gram(V)
     if not bias:
         return gram
     row_sums = V.sum(-1, keepdim=True)

@@ -45,26 +45,27 @@ def weight_block(matrix: Tensor, gram: Tensor, cross: Tensor, h: Tensor, ridge: 
 
 
 def feature_gain(W: Tensor, h: Tensor, ratio: Tensor) -> tuple[Tensor, int]:
-    """K = W^T (2 ratio/h I + W W^T)^{-1} with W = W_{j+1}, ratio = beta_j / beta_{j+1}; for the V_j-block.
+    """K = (ratio I + h/2 W^T W)^{-1} W^T with W = W_{j+1}, ratio = beta_j / beta_{j+1}; for the V_j-block.
 
-    The same matrix is (2 ratio/h I + W^T W)^{-1} W^T; the smaller of the two systems is factored.
+    The same matrix is 2/h W^T (2 ratio/h I + W W^T)^{-1}; the smaller of the two systems is factored.
     """
     wide = W.shape[-2] <= W.shape[-1]
     system = W @ W.mT if wide else W.mT @ W
     system.diagonal(dim1=-2, dim2=-1).add_((2 * ratio / h).squeeze(-1))
-    K, shifts = linalg.solve(system, W if wide else W.mT)
+    K, shifts = linalg.solve(system, 2 / h * (W if wide else W.mT))
     return (K.mT.contiguous() if wide else K), shifts
 
 
-def feature_block(C: Tensor, V: Tensor, G: Tensor, W: Tensor, K: Tensor, h: Tensor) -> Tensor:
+def feature_block(C: Tensor, V: Tensor, G: Tensor, half_hW: Tensor, K: Tensor) -> tuple[Tensor, Tensor]:
     """V_j = argmin  ratio/2 |V_j - C|^2 + <G, W (V_j - V)> + h/4 |W (V_j - V)|^2,    C = s(Z_j) + U_j.
 
-    V_j = C - K (W (C - V) + 2/h G)  with K from `feature_gain`, and V the old V_j. G is overwritten.
+    V_j = C - K (G + h/2 W (C - V)), with K from `feature_gain` and V the old V_j. The multiplier follows
+    at once: U_j + (s(Z_j) - V_j) = C - V_j is the term that was subtracted. Returns both; G is overwritten.
     """
-    mismatch = G.mul_(2 / h).add_(W @ (C - V))
-    return C - K @ mismatch
+    U = K @ linalg.add_product_(G, half_hW, C - V)
+    return C - U, U
 
 
 def scaled_multiplier(C: Tensor, V: Tensor) -> Tensor:
-    """U_i + (s(Z_i) - V_i) = C - V_i, since C = s(Z_i) + U_i holds the old U_i."""
+    """U_N + (Z_N - V_N) = C - V_N, since C = Z_N + U_N holds the old U_N."""
     return C - V

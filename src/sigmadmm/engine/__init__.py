@@ -1,0 +1,1 @@
+"""Where the samples live while a method sweeps over them."""
