@@ -102,7 +102,7 @@ class Network:
         return sum(W.numel() + (0 if b is None else b.numel()) for W, b in self.layers)
 
     def predict(self, X: Any) -> Any:
-        """The network's output for X (samples, features): a tensor for a tensor, else a NumPy array."""
+        """The network's output for X (samples, features): a tensor on X's device for a tensor, else a NumPy array."""
         W = self.layers[0].W
         rows = arrays.to_matrix(X, "X", W.dtype, W.device)
         if rows.shape[1] != self.dims[0]:
@@ -112,7 +112,7 @@ class Network:
             )
         output = forward(self.layers, self.activation, rows.mT).mT
         output = output.squeeze(1) if self.flat_output else output
-        return output if isinstance(X, Tensor) else output.cpu().numpy()
+        return output.to(X.device) if isinstance(X, Tensor) else output.cpu().numpy()
 
     def __repr__(self) -> str:
         sizes = "-".join(map(str, self.dims))
