@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from sigmadmm.activations import ACTIVATIONS, Activation
+from sigmadmm.admm.data import Shard
 from sigmadmm.admm.paper import PaperADMM
 from sigmadmm.admm.state import Problem, State
 from sigmadmm.curvature import curvature_rule
-from sigmadmm.engine.in_memory import split
+from sigmadmm.engine.in_memory import InMemory, split
 from sigmadmm.initializers import initial_weights
 from sigmadmm.losses import squared_error
 from sigmadmm.network import Layer, Layers
@@ -37,17 +38,31 @@ class SmallRun:
         return self.method.penalty
 
     @property
+    def shard(self) -> Shard:
+        """The only one, or the first."""
+        return self.state.data.shards[0]
+
+    @property
     def X(self) -> Tensor:
-        return self.state.shards[0].X
+        return self.shard.X
 
     @property
     def Y(self) -> Tensor:
-        return self.state.shards[0].Y
+        return self.shard.Y
+
+    def curvatures(self) -> list[Tensor]:
+        return self.method.curvatures(self.state)
+
+    def restart(self, layers: Layers, X: Tensor | None = None, Y: Tensor | None = None) -> None:
+        """From other weights, and perhaps on other samples."""
+        if X is not None and Y is not None:
+            self.state.data = InMemory([Shard(X, Y)])
+        self.state = State.begin(self.problem, layers, self.state.data)
+        self.method.start(self.state)
 
     def iterate(self) -> Iterate:
-        shard = self.state.shards[0]
-        Lam = [beta * U for beta, U in zip(self.beta, shard.U, strict=True)]
-        return Iterate(list(self.state.layers), list(shard.V), Lam)
+        Lam = [beta * U for beta, U in zip(self.beta, self.shard.U, strict=True)]
+        return Iterate(list(self.state.layers), list(self.shard.V), Lam)
 
     def steps(self, count: int) -> None:
         for _ in range(count):
@@ -62,8 +77,8 @@ def small_run(
     bias: bool = True,
     regularize_bias: bool = True,
     batch: int | None = None,
-    penalty: float | list[float] = 1.0,
-    regularization: float = 1e-2,
+    penalty: float | list[float] | list[Tensor] = 1.0,
+    regularization: float | Tensor = 1e-2,
     curvature: str = "paper",
     scale: float = 1.0,
     seed: int = 0,
@@ -83,15 +98,17 @@ def small_run(
     layers = [Layer(W, 0.3 * draw(W.shape[-2], 1) if bias else None) for W in weights]
     X, Y = draw(dims[0], n), draw(dims[-1], n)
     betas = penalty if isinstance(penalty, list) else [penalty] * len(layers)
-    problem = Problem(record, squared_error, tensor(regularization), regularize_bias, n)
-    state = State.begin(problem, layers, split(X.to(dtype), Y.to(dtype), shard_columns))
-    method = PaperADMM(problem, [tensor(beta) for beta in betas], curvature_rule(curvature, record))
+    problem = Problem(record, squared_error, tensor(regularization), regularize_bias, shape)
+    state = State.begin(problem, layers, InMemory(split(X.to(dtype), Y.to(dtype), shard_columns)))
+    method = PaperADMM(
+        problem, [b if isinstance(b, Tensor) else tensor(b) for b in betas], curvature_rule(curvature, record)
+    )
     method.start(state)
     return SmallRun(problem, method, state)
 
 
-def tensor(value: float) -> Tensor:
-    return torch.full((1, 1), value, dtype=torch.float64)
+def tensor(value: float | Tensor) -> Tensor:
+    return value if isinstance(value, Tensor) else torch.full((1, 1), value, dtype=torch.float64)
 
 
 def network(run: SmallRun, b: int) -> Iterate:

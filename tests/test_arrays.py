@@ -115,8 +115,8 @@ def test_the_result_does_not_share_memory_with_the_users_tensors(columns):
     result = fit(x, y)
     x.zero_()
     y.zero_()
-    assert torch.equal(result.state.shards[0].X.cpu(), torch.tensor(X[:, :columns].T))
-    assert torch.equal(result.state.shards[0].Y.cpu(), torch.tensor(Y[:, :1].T))
+    assert torch.equal(result.state.data.shards[0].X.cpu(), torch.tensor(X[:, :columns].T))
+    assert torch.equal(result.state.data.shards[0].Y.cpu(), torch.tensor(Y[:, :1].T))
 
 
 # pandas

@@ -224,3 +224,9 @@ def test_reported_numbers_follow_from_the_weights(baseline, biases, targets):
 def test_baselines_take_other_activations(activation):
     assert lbfgs(X, Y, hidden=(8,), activation=activation, max_iter=50).train_mse < np.var(Y) / 4
     assert random_features_ridge(X, Y, hidden=(30,), activation=activation, init_scale=3.0).train_mse < np.var(Y)
+
+
+@pytest.mark.parametrize("baseline", SHORT)
+def test_an_unknown_argument_is_refused_with_the_nearest_known_one(baseline):
+    with pytest.raises(TypeError, match='regularisation is not an argument; did you mean "regularization"'):
+        baseline(X, Y, regularisation=1.0)

@@ -1,13 +1,13 @@
 """Every measure against its definition: autograd of the Lagrangian for the KKT groups, plain formulas for the rest."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from helpers import augmented_lagrangian, network, small_run
 from sigmadmm.activations import ACTIVATIONS
-from sigmadmm.admm.diagnostics import measure
 from sigmadmm.network import Layer, forward
 from sigmadmm.theory import lyapunov_weights
 
@@ -20,9 +20,12 @@ CASES = [
 
 
 def measured(run, tol=1e-8):
-    xi = lyapunov_weights(run.problem, run.state.layers, run.beta, run.Y)
     run.method.step(run.state, True)
-    return measure(run.problem, run.state, run.beta, run.method.motion, xi, tol), xi
+    return SimpleNamespace(**run.method.measure(run.state, tol))
+
+
+def weights(run):
+    return lyapunov_weights(run.problem, run.state.layers, run.beta, run.state.data)
 
 
 def kkt_by_autograd(run, it):
@@ -58,7 +61,7 @@ def kkt_by_autograd(run, it):
 def test_kkt_groups_are_the_gradients_of_the_lagrangian(dims, options, activation):
     run = small_run(dims, activation, **options)
     run.steps(2)
-    measures, _ = measured(run)
+    measures = measured(run)
     expected = kkt_by_autograd(run, run.iterate())
     torch.testing.assert_close(measures.kkt, expected, rtol=1e-10, atol=1e-11)
     torch.testing.assert_close(measures.dual_residual, expected[:6].norm(), rtol=1e-10, atol=0)
@@ -69,9 +72,10 @@ def test_kkt_groups_are_the_gradients_of_the_lagrangian(dims, options, activatio
 @pytest.mark.parametrize(("dims", "options"), CASES, ids=[str(len(dims) - 1) for dims, _ in CASES])
 def test_objective_error_and_lagrangians(dims, options):
     run = small_run(dims, **options)
+    xi = weights(run)
     run.steps(1)
     old = run.iterate()
-    measures, xi = measured(run)
+    measures = measured(run)
     it, lam = run.iterate(), run.problem.regularization.item()
     output = forward(it.layers, run.problem.activation, run.X)
     error = (output - run.Y).square()
@@ -88,7 +92,7 @@ def test_objective_error_and_lagrangians(dims, options):
 
 def test_saturation_counts_units_whose_slope_is_below_one_percent_of_its_maximum():
     run = small_run((2, 50, 40, 1), scale=8.0, n=200)
-    measures, _ = measured(run)
+    measures = measured(run)
     A, shares = run.X, []
     for W, b in run.state.layers[:-1]:
         s = torch.sigmoid(W @ A + b)
@@ -101,7 +105,7 @@ def test_saturation_counts_units_whose_slope_is_below_one_percent_of_its_maximum
 def test_measures_of_a_batch_are_those_of_its_networks():
     run = small_run((2, 6, 5, 1), batch=3)
     run.steps(2)
-    measures, _ = measured(run)
+    measures = measured(run)
     assert measures.kkt.shape == (3, 8)
     assert measures.saturation.shape == (3, 2)
     for b in range(3):
@@ -112,23 +116,16 @@ def test_measures_of_a_batch_are_those_of_its_networks():
 
 def test_measures_do_not_depend_on_the_shards():
     whole, pieces = small_run((2, 6, 5, 1), n=50), small_run((2, 6, 5, 1), n=50, shard_columns=13)
-    (a, _), (b, _) = measured(whole), measured_from_pieces(pieces, whole)
+    a, b = measured(whole), measured(pieces)
     for name in vars(a):
         torch.testing.assert_close(getattr(a, name), getattr(b, name), rtol=1e-9, atol=1e-12)
-
-
-def measured_from_pieces(pieces, whole):
-    xi = lyapunov_weights(whole.problem, pieces.state.layers, whole.beta, whole.Y)
-    pieces.method.step(pieces.state, True)
-    return measure(pieces.problem, pieces.state, pieces.beta, pieces.method.motion, xi, 1e-8), xi
 
 
 def test_tolerances_are_absolute_plus_relative():
     """tol * (sqrt(number of entries) + norms): zero norms leave the absolute part, and it is linear in tol."""
     run = small_run((2, 6, 5, 1), n=20)
-    xi = lyapunov_weights(run.problem, run.state.layers, run.beta, run.Y)
     run.method.step(run.state, True)
-    small, large = (measure(run.problem, run.state, run.beta, run.method.motion, xi, tol) for tol in (1e-6, 1e-3))
+    small, large = (SimpleNamespace(**run.method.measure(run.state, tol)) for tol in (1e-6, 1e-3))
     torch.testing.assert_close(large.primal_tolerance, 1e3 * small.primal_tolerance)
     torch.testing.assert_close(large.dual_tolerance, 1e3 * small.dual_tolerance)
     V = run.iterate().V
@@ -151,13 +148,13 @@ def test_lyapunov_weights_of_a_worked_example():
     xi_1 = 4 * (u2 * b2) ** 2 * 3 / b1
     xi_2 = 4 * b2**2 * (3 / b1) * (s.L1 * g) ** 2
     xi_3 = 3 * g**2 * b3**2 / b2 + 4 * b3**2 / s.L1**2 * (3 / b1) * (s.L1 * g) ** 4
-    xi = lyapunov_weights(run.problem, run.state.layers, run.beta, run.Y)
+    xi = weights(run)
     torch.testing.assert_close(torch.stack(xi), torch.tensor([xi_1, xi_2, xi_3], dtype=torch.float64))
 
 
 def test_for_one_hidden_layer_the_first_lyapunov_weight_is_zero():
     run = small_run((2, 4, 1), bias=False)
-    xi = lyapunov_weights(run.problem, run.state.layers, run.beta, run.Y)
+    xi = weights(run)
     assert xi[0] == 0
     assert xi[1] > 0
 
@@ -166,17 +163,9 @@ def test_the_lyapunov_function_falls_under_the_theorems_conditions():
     """N = 2 with penalties and lambda of the worked example (beta 56, 3.5; lambda 168 000): never rises from k = 2."""
     generator = torch.Generator().manual_seed(0)
     run = small_run((5, 10, 1), bias=False, n=100, penalty=[56.0, 3.5], regularization=168_000.0)
-    for shard in run.state.shards:
-        for name in ("X", "Y"):
-            data = torch.randn(getattr(shard, name).shape, dtype=torch.float64, generator=generator)
-            setattr(shard, name, data / data.norm())
-    run.state.layers = [Layer(W / W.norm(), None) for W, _ in run.state.layers]
-    run.state = type(run.state).begin(run.problem, run.state.layers, run.state.shards)
-    run.method.start(run.state)
-    xi = lyapunov_weights(run.problem, run.state.layers, run.beta, run.Y)
-    values = []
-    for _ in range(60):
-        run.method.step(run.state, True)
-        values.append(measure(run.problem, run.state, run.beta, run.method.motion, xi, 0.0).lyapunov.item())
+    X, Y = (torch.randn(size, 100, dtype=torch.float64, generator=generator) for size in (5, 1))
+    layers = [Layer(W / W.norm(), None) for W, _ in run.state.layers]
+    run.restart(layers, X / X.norm(), Y / Y.norm())
+    values = [measured(run).lyapunov.item() for _ in range(60)]
     assert all(b <= a + 1e-12 * max(1, abs(a)) for a, b in pairwise(values))
     assert values[-1] < values[0]

@@ -13,7 +13,7 @@ from sigmadmm.admm.diagnostics import Measures
 
 X = np.linspace(-1, 1, 20).reshape(-1, 1)
 Y = X[:, 0] ** 2
-COLUMNS = {"iteration", "seconds"} | {field.name for field in fields(Measures)}
+COLUMNS = {"iteration", "seconds", "lyapunov"} | {field.name for field in fields(Measures)}
 
 
 def history_of(**arguments) -> History:

@@ -46,7 +46,7 @@ def test_dual_expressed_by_primal(run, before):
     """Lambda_N = V_N - Y; Lambda_{N-1} = W_N^T (Lambda_N + beta_N (V_N - V_N^old)); the formula for j <= N-2."""
     run.steps(before)
     old = run.iterate()
-    h = run.method.curvatures()
+    h = run.curvatures()
     run.steps(1)
     new = run.iterate()
     s, s_prime = run.problem.activation.value, run.problem.activation.derivative
@@ -72,7 +72,7 @@ def test_one_step_progress(run, before):
     """The augmented Lagrangian falls by the primal steps (h_N = mu_{N-1} = 2) and rises by the dual ones at most."""
     run.steps(before)
     old = run.iterate()
-    h = [x.item() for x in run.method.curvatures()]
+    h = [x.item() for x in run.curvatures()]
     run.steps(1)
     new = run.iterate()
     beta = [b.item() for b in run.beta]
@@ -100,7 +100,7 @@ def test_the_parabola_majorises(run, before):
     """1/2 |s(Z) - B|^2 lies below its parabola for the curvature that the run uses, at random Z, entry by entry."""
     run.steps(before)
     it = run.iterate()
-    h = run.method.curvatures()
+    h = run.curvatures()
     s, s_prime = run.problem.activation.value, run.problem.activation.derivative
     generator = torch.Generator().manual_seed(0)
     for i in range(len(it.layers) - 1):

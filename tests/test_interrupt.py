@@ -61,7 +61,8 @@ def check_kept(result, iterations, **arguments):
     """Status and message say so, and the networks are those that a run of this length leaves."""
     assert result.status is Status.INTERRUPTED
     assert result.n_iter == iterations
-    assert result.message == f"Interrupted after {iterations} iterations; the last and the best network are kept."
+    count = "1 iteration" if iterations == 1 else f"{iterations} iterations"
+    assert result.message == f"Interrupted after {count}; the last and the best network are kept."
     assert np.isfinite(result.best_network.predict(X)).all()
     if iterations:
         shorter = run(max_iter=iterations, **arguments)

@@ -12,44 +12,56 @@ def spd(*shape, seed=0):
 
 def test_a_definite_matrix_is_factored_as_it_is():
     M = spd(6)
-    L, shifts = linalg.cholesky(M)
+    L, raised = linalg.cholesky(M)
     torch.testing.assert_close(L @ L.mT, M)
-    assert shifts == 0
+    assert not raised
 
 
 def test_an_indefinite_matrix_is_shifted_and_counted():
     M = torch.diag(torch.tensor([1.0, 1.0, -1e-14], dtype=torch.float64))
-    L, shifts = linalg.cholesky(M)
-    assert shifts == 1
+    L, raised = linalg.cholesky(M)
+    assert raised
     assert torch.isfinite(L).all()
     torch.testing.assert_close(L @ L.mT, M, atol=1e-12, rtol=0)
 
 
 def test_in_a_batch_only_the_failing_matrices_change():
     M = torch.stack([spd(3), torch.diag(torch.tensor([1.0, 1.0, -1e-14], dtype=torch.float64)), spd(3, seed=1)])
-    L, shifts = linalg.cholesky(M)
-    assert shifts == 1
+    L, raised = linalg.cholesky(M)
+    assert raised.tolist() == [False, True, False]
     for b in (0, 2):
         assert torch.equal(L[b], torch.linalg.cholesky(M[b]))
 
 
 def test_a_matrix_of_nan_gives_nan_and_no_exception():
-    L, shifts = linalg.cholesky(torch.full((3, 3), torch.nan, dtype=torch.float64))
-    assert torch.isnan(L).any()
-    assert shifts == 1
+    L, raised = linalg.cholesky(torch.full((3, 3), torch.nan, dtype=torch.float64))
+    assert torch.isnan(L).all()
+    assert not raised
+
+
+def test_a_matrix_of_nan_in_a_batch_costs_no_further_attempts(monkeypatch):
+    """One broken network once made every later iteration of its whole batch try fourteen shifts."""
+    original, calls = torch.linalg.cholesky_ex, []
+    monkeypatch.setattr(torch.linalg, "cholesky_ex", lambda M: calls.append(M) or original(M))
+    M = torch.stack([spd(3), torch.full((3, 3), torch.nan, dtype=torch.float64)])
+    L, raised = linalg.cholesky(M)
+    assert len(calls) == 1
+    assert raised.tolist() == [False, False]
+    assert torch.isfinite(L[0]).all()
+    assert torch.isnan(L[1]).all()
 
 
 def test_zero_matrix_has_no_level_to_shift_by():
-    L, shifts = linalg.cholesky(torch.zeros(2, 2, dtype=torch.float64))
-    assert shifts == 1
+    L, raised = linalg.cholesky(torch.zeros(2, 2, dtype=torch.float64))
+    assert raised
     assert not torch.isfinite(L).all()
 
 
 def test_solve():
     M, R = spd(5), torch.randn(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    X, shifts = linalg.solve(M, R)
+    X, raised = linalg.solve(M, R)
     torch.testing.assert_close(M @ X, R)
-    assert shifts == 0
+    assert not raised
 
 
 def test_gram_of_narrow_wide_odd_and_batched_matrices():

@@ -8,17 +8,17 @@ import torch
 
 import sigmadmm
 from helpers import network, small_run
-from sigmadmm.admm.loop import iterate
+from sigmadmm.admm.loop import Run, iterate
 from sigmadmm.network import Layer
-from sigmadmm.theory import lyapunov_weights
 
 SQUARE = sigmadmm.datasets.square(n=60)
 SMALL = {"hidden": (8, 8), "method": "paper", "max_iter": 12, "init": "lecun_normal"}
 
 
-def run_loop(run, **options):
-    xi = lyapunov_weights(run.problem, run.state.layers, run.beta, run.state.shards[0].Y)
-    return iterate(run.method, run.problem, run.state, **{"max_iter": 10, "tol": 0.0, "xi": xi} | options)
+def run_loop(small, callbacks=(), max_iter=10, tol=0.0, check_every=1):
+    run = Run(small.method, small.problem, small.state, max_iter, tol, check_every)
+    iterate(run, callbacks)
+    return run.ledger, run.history
 
 
 def test_same_seed_twice_gives_the_same_bits():
@@ -43,10 +43,8 @@ def test_a_batch_of_seven_equals_the_seven_alone(bias):
     alone = []
     for b in range(7):
         one = small_run(dims, regularization=1e-3, bias=bias, n=80)
-        one.state.layers = [Layer(W[b], None if t is None else t[b]) for W, t in batch.state.layers]
-        one.state.shards[0].X, one.state.shards[0].Y = batch.X[b].clone(), batch.Y[b].clone()
-        one.state = type(one.state).begin(one.problem, one.state.layers, one.state.shards)
-        one.method.start(one.state)
+        layers = [Layer(W[b], None if t is None else t[b]) for W, t in batch.state.layers]
+        one.restart(layers, batch.X[b].clone(), batch.Y[b].clone())
         one.steps(20)
         alone.append(one.iterate())
     batch.steps(20)
@@ -60,29 +58,32 @@ def test_a_batch_of_seven_equals_the_seven_alone(bias):
             assert (together - separate).norm() <= 1e-9 * separate.norm().clamp_min(1e-3)
 
 
-def test_the_networks_of_a_batch_may_have_their_own_penalty_and_regularization():
+def column(*values):
+    return torch.tensor(values, dtype=torch.float64)[:, None, None]
+
+
+@pytest.mark.parametrize("own", ["penalty", "regularization", "weights", "X", "Y"])
+def test_whatever_the_networks_of_a_batch_differ_in_each_is_as_alone(own):
+    """A batch in which only lambda, only beta or only the targets differed once failed, or broadcast by luck."""
     dims, betas, lams = (1, 9, 8, 1), [0.5, 1.0, 4.0], [1e-4, 1e-2, 1.0]
-    batch = small_run(dims, batch=3)
-    weights = batch.state.layers
-    shared_X, shared_Y = batch.X[0], batch.Y[0]
-    alone = []
-    for b in range(3):
-        one = small_run(dims, penalty=betas[b], regularization=lams[b])
-        one.state.layers = [Layer(W[b], t[b]) for W, t in weights]
-        one.state.shards[0].X, one.state.shards[0].Y = shared_X.clone(), shared_Y.clone()
-        one.state = type(one.state).begin(one.problem, one.state.layers, one.state.shards)
-        one.method.start(one.state)
-        one.steps(6)
-        alone.append(one.iterate())
-    column = torch.tensor(betas, dtype=torch.float64)[:, None, None]
-    object.__setattr__(batch.problem, "regularization", torch.tensor(lams, dtype=torch.float64)[:, None, None])
-    batch.method.penalty = [column] * 3
-    batch.state.shards[0].X, batch.state.shards[0].Y = shared_X, shared_Y  # shared by all networks
-    batch.state = type(batch.state).begin(batch.problem, weights, batch.state.shards)
-    batch.method.start(batch.state)
+    source = small_run(dims, batch=3)
+    mine = lambda name, b: b if own == name else 0  # noqa: E731 - which entry network b has of what is not shared
+    batch = small_run(
+        dims,
+        batch=3,
+        penalty=[column(*betas) if own == "penalty" else column(betas[0])] * 3,
+        regularization=column(*lams) if own == "regularization" else column(lams[0]),
+    )
+    layers = [Layer(W, t) if own == "weights" else Layer(W[0], t[0]) for W, t in source.state.layers]
+    X, Y = (data if own == name else data[0] for name, data in (("X", source.X), ("Y", source.Y)))
+    batch.restart(layers, X.clone(), Y.clone())
     batch.steps(6)
     for b in range(3):
-        for together, separate in zip(network(batch, b).layers, alone[b].layers, strict=True):
+        one = small_run(dims, penalty=betas[mine("penalty", b)], regularization=lams[mine("regularization", b)])
+        weights = [Layer(W[mine("weights", b)], t[mine("weights", b)]) for W, t in source.state.layers]
+        one.restart(weights, source.X[mine("X", b)].clone(), source.Y[mine("Y", b)].clone())
+        one.steps(6)
+        for together, separate in zip(network(batch, b).layers, one.state.layers, strict=True):
             torch.testing.assert_close(together.matrix, separate.matrix, rtol=1e-8, atol=1e-10)
 
 
@@ -90,7 +91,7 @@ def test_the_networks_of_a_batch_may_have_their_own_penalty_and_regularization()
 def test_shards_give_what_one_array_gives(columns):
     whole = small_run((2, 10, 8, 2), n=60, regularization=1e-3)
     pieces = small_run((2, 10, 8, 2), n=60, regularization=1e-3, shard_columns=columns)
-    assert len(pieces.state.shards) == math.ceil(60 / columns)
+    assert len(pieces.state.data.shards) == math.ceil(60 / columns)
     whole.steps(10)
     pieces.steps(10)
     for a, b in zip(whole.state.layers, pieces.state.layers, strict=True):
@@ -119,7 +120,7 @@ def test_running_out_of_iterations_says_which_residual_failed():
 
 
 def test_only_the_failed_residual_is_named():
-    from sigmadmm.admm.status import out_of_iterations
+    from sigmadmm.admm.status import out_of_iterations as sentence
 
     line = {
         "iteration": 3,
@@ -128,8 +129,9 @@ def test_only_the_failed_residual_is_named():
         "dual_residual": 5.0,
         "dual_tolerance": 2.0,
     }
-    assert "primal" not in out_of_iterations(line)
-    assert "dual residual 5.00e+00 is above its tolerance 2.00e+00" in out_of_iterations(line)
+    message = sentence(line, ("primal", "dual"), "Do this.")
+    assert "primal" not in message
+    assert "dual residual 5.00e+00 is above its tolerance 2.00e+00. Do this." in message
 
 
 @pytest.mark.parametrize("every", [1, 3, 5])
@@ -162,9 +164,9 @@ def test_a_broken_number_is_named_and_the_best_network_kept(block):
     def poison(state, watch):
         if state.iteration == 3:
             if block[0] == "W":
-                run.method.sums[layer].cross[0, 0] = torch.nan
+                state.memory.sums[layer].cross[0, 0] = torch.nan
             else:
-                state.shards[0].U[layer][0, 0] = torch.nan
+                run.shard.U[layer][0, 0] = torch.nan
         return original(state, watch)
 
     run.method.step = poison
@@ -186,7 +188,7 @@ def test_if_even_the_first_iteration_breaks_the_initial_network_is_kept():
 
     def poisoned_start(state):
         original(state)
-        run.method.sums[0].cross[0, 0] = torch.nan
+        state.memory.sums[0].cross[0, 0] = torch.nan
 
     run.method.start = poisoned_start
     ledger, history = run_loop(run)
@@ -212,7 +214,7 @@ def test_one_network_of_a_batch_breaks_and_the_others_do_not_notice():
 
     def poisoned_start(state):
         original(state)
-        run.method.sums[1].cross[1, 0, 0] = torch.nan
+        state.memory.sums[1].cross[1, 0, 0] = torch.nan
 
     run.method.start = poisoned_start
     ledger, history = run_loop(run)
@@ -226,9 +228,7 @@ def test_one_network_of_a_batch_breaks_and_the_others_do_not_notice():
 
 
 def test_a_converged_network_of_a_batch_keeps_its_weights_while_others_go_on():
-    run = small_run((2, 6, 5, 1), batch=2, n=30)
-    object.__setattr__(run.problem, "regularization", torch.tensor([50.0, 1e-6], dtype=torch.float64)[:, None, None])
-    run.method.start(run.state)
+    run = small_run((2, 6, 5, 1), batch=2, n=30, regularization=column(50.0, 1e-6))
     seen = {}
     ledger, _ = run_loop(run, max_iter=400, tol=1e-5, callbacks=[_Watch(seen)])
     assert [status.name for status in ledger.status] == ["CONVERGED", "MAX_ITER"]

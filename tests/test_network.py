@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -185,13 +187,13 @@ def test_result_says_what_it_is():
 
 @pytest.mark.parametrize("dtype", ["float32", np.float32, np.dtype("float32"), torch.float32, "torch.float32"])
 def test_dtype_may_be_a_name_or_a_type(dtype):
-    assert fit(dtype=dtype).state.shards[0].X.dtype == torch.float32
+    assert fit(dtype=dtype).state.data.shards[0].X.dtype == torch.float32
 
 
 @pytest.mark.parametrize("device", ["cpu", torch.device("cpu"), "auto"])
 def test_device_may_be_a_name_or_a_torch_device(device):
     expected = "cuda" if device == "auto" and torch.cuda.is_available() else "cpu"
-    assert fit(device=device).state.shards[0].X.device.type == expected
+    assert fit(device=device).state.data.shards[0].X.device.type == expected
 
 
 # float32 runs
@@ -234,3 +236,10 @@ def test_ridge_baseline_and_train_start_from_the_same_hidden_layers():
     start = Start()
     fit(callbacks=[start], seed=5)
     assert same_weights(random_features_ridge(X, Y, hidden=(4, 3), seed=5).network.weights[:-1], start.weights[:-1])
+
+
+def test_a_network_survives_pickling():
+    network = fit().network
+    again = pickle.loads(pickle.dumps(network))
+    assert again.activation is network.activation
+    assert np.array_equal(again.predict(X), network.predict(X))

@@ -9,7 +9,8 @@ from .admm.status import Status
 from .callbacks import Callback, PrintProgress, ProgressBar
 from .errors import InvalidInput
 from .network import Network
-from .training import Result, train
+from .result import Result
+from .training import train
 
 __version__ = version("sigmadmm")
 

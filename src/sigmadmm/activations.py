@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,6 +45,12 @@ class Activation:
     centre: float | None = None
     printed_L2: float | None = None
 
+    def __reduce__(self) -> Any:
+        """A built-in record travels by its name, since its functions cannot be pickled."""
+        if ACTIVATIONS.get(self.name) is self:
+            return _built_in, (self.name,)
+        return super().__reduce__()
+
     def slope(self, u: Tensor, s: Tensor) -> Tensor:
         """s'(u), where s = s(u) is already known."""
         if self.derivative_from_value is not None:
@@ -68,7 +75,7 @@ def _tanh_second(u: Tensor) -> Tensor:
 def scaled_tanh(a: float = 1.7159, b: float = 2 / 3) -> Activation:
     """a tanh(b u); the default constants are LeCun's."""
     return Activation(
-        "scaled_tanh",
+        "scaled_tanh" if (a, b) == (1.7159, 2 / 3) else f"scaled_tanh({a:g}, {b:g})",
         value=lambda u: a * torch.tanh(b * u),
         derivative=lambda u: a * b * (1 - torch.tanh(b * u).square()),
         derivative_from_value=lambda s: a * b - (b / a) * s * s,
@@ -190,6 +197,11 @@ _BUILT_IN = (
         centre=0.0,
     ),
 )
+
+
+def _built_in(name: str) -> Activation:
+    return ACTIVATIONS[name]
+
 
 ACTIVATIONS: dict[str, Activation] = {activation.name: activation for activation in _BUILT_IN}
 

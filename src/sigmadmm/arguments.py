@@ -19,6 +19,7 @@ from .errors import choice as choice
 from .initializers import SCHEMES, initial_weights
 from .losses import LOSSES, Loss
 from .network import Layer, Layers, new_layers
+from .settings import Start
 
 
 def activation(value: str | Activation) -> Activation:
@@ -131,14 +132,13 @@ def check_samples(X: Tensor, Y: Tensor) -> None:
         raise InvalidInput("X and Y have one sample only; pass at least two")
 
 
-def initial_layers(
-    dims: Sequence[int], bias: bool, initial: Any, init: str, init_scale: Any, seed_value: Any, device: torch.device
-) -> Layers:
+def initial_layers(dims: Sequence[int], start: Start, device: torch.device) -> Layers:
     """The weights that a run starts from, in float64."""
-    choice("init", init, SCHEMES)
-    scale, first_seed = positive("init_scale", init_scale), seed(seed_value)
+    choice("init", start.init, SCHEMES)
+    bias, initial = flag("bias", start.bias), start.initial
+    scale, first_seed = positive("init_scale", start.init_scale), seed(start.seed)
     if initial is None:
-        weights = initial_weights(dims, init, scale, first_seed)
+        weights = initial_weights(dims, start.init, scale, first_seed)
         return [layer.to(device=device) for layer in new_layers(weights, bias)]
     pairs = _entries(initial)
     if pairs is None:

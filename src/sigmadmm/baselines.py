@@ -6,7 +6,6 @@ F and the error of the network they return, evaluated in float64.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -15,9 +14,9 @@ import torch
 from torch import Tensor
 
 from . import arguments
-from .activations import Activation
-from .admm.diagnostics import weight_penalty
+from .admm.objective import objective
 from .network import Layer, Layers, Network, forward, hidden_features
+from .settings import Start
 from .setup import Setup, set_up
 
 
@@ -32,51 +31,28 @@ class Baseline:
     n_iter: int
 
 
-def random_features_ridge(
-    X: Any,
-    Y: Any,
-    hidden: Sequence[int] | int = (100, 100),
-    activation: str | Activation = "sigmoid",
-    regularization: float = 1e-6,
-    regularize_bias: bool = True,
-    init: str = "msra",
-    init_scale: float = 1.0,
-    initial: Sequence[tuple[Any, Any]] | None = None,
-    seed: int = 0,
-    dtype: Any = "float64",
-    device: Any = "auto",
-    bias: bool = True,
-) -> Baseline:
+def random_features_ridge(X: Any, Y: Any, **start: Any) -> Baseline:
     """The untrained network with its output layer solved exactly: no training of the hidden layers at all.
 
-    A "trained" network that is not clearly better has learned nothing. Arguments as in `train`.
+    A "trained" network that is not clearly better has learned nothing.
+
+    start  those arguments of `train` that say what is minimised and from where: hidden, activation, regularization,
+           regularize_bias, init, init_scale, initial, seed, dtype, device, bias
     """
-    task = set_up(**_common(locals()))
+    task = set_up(X, Y, Start.of(start))
     started = perf_counter()
     features = hidden_features(_working(task), task.problem.activation, task.X).to(torch.float64)
     output = _ridge(features, task)
     return _evaluate([*task.layers[:-1], output], task, started, 1)
 
 
-def lbfgs(
-    X: Any,
-    Y: Any,
-    hidden: Sequence[int] | int = (100, 100),
-    activation: str | Activation = "sigmoid",
-    regularization: float = 1e-6,
-    regularize_bias: bool = True,
-    init: str = "msra",
-    init_scale: float = 1.0,
-    initial: Sequence[tuple[Any, Any]] | None = None,
-    seed: int = 0,
-    dtype: Any = "float64",
-    device: Any = "auto",
-    bias: bool = True,
-    max_iter: int = 1000,
-) -> Baseline:
-    """torch's L-BFGS (strong Wolfe line search, history 50) on F. Arguments as in `train`."""
+def lbfgs(X: Any, Y: Any, max_iter: int = 1000, **start: Any) -> Baseline:
+    """torch's L-BFGS (strong Wolfe line search, history 50) on F.
+
+    start  as for `random_features_ridge`
+    """
     max_iter = arguments.whole("max_iter", max_iter, least=1)
-    task = set_up(**_common(locals()))
+    task = set_up(X, Y, Start.of(start))
     layers = _working(task)
     parameters = [tensor.requires_grad_() for layer in layers for tensor in layer if tensor is not None]
     optimiser = torch.optim.LBFGS(
@@ -92,7 +68,7 @@ def lbfgs(
 
     def closure() -> Tensor:
         optimiser.zero_grad()
-        F = _objective(layers, task)
+        F = objective(task.problem, layers, task.X, task.Y)
         F.backward()
         return F
 
@@ -100,10 +76,6 @@ def lbfgs(
         optimiser.step(closure)
     n_iter = optimiser.state[parameters[0]]["n_iter"]
     return _evaluate([Layer(W.detach(), None if b is None else b.detach()) for W, b in layers], task, started, n_iter)
-
-
-def _common(local: dict[str, Any]) -> dict[str, Any]:
-    return {"loss": "squared_error"} | {name: value for name, value in local.items() if name != "max_iter"}
 
 
 def _working(task: Setup) -> Layers:
@@ -130,16 +102,10 @@ def _ridge(features: Tensor, task: Setup) -> Layer:
     return Layer.from_matrix(solution.mT, bias)
 
 
-def _objective(layers: Layers, task: Setup) -> Tensor:
-    output = forward(layers, task.problem.activation, task.X)
-    return task.problem.loss.value(output, task.Y) + weight_penalty(task.problem, layers)
-
-
 def _evaluate(layers: Layers, task: Setup, started: float, n_iter: int) -> Baseline:
     seconds = perf_counter() - started
     layers = [layer.to(torch.float64) for layer in layers]
     X, Y = task.X.to(torch.float64), task.Y.to(torch.float64)
-    output = forward(layers, task.problem.activation, X)
-    F = task.problem.loss.value(output, Y) + weight_penalty(task.problem, layers)
-    mse = (output - Y).square().mean()
+    F = objective(task.problem, layers, X, Y)
+    mse = (forward(layers, task.problem.activation, X) - Y).square().mean()
     return Baseline(Network(layers, task.problem.activation, task.flat), F.item(), mse.item(), seconds, n_iter)

@@ -18,10 +18,9 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from .admm.state import State
-from .engine import in_memory
-from .setup import scalar, set_up
-from .training import METHODS
+from .settings import Start
+from .setup import set_up
+from .training import begin, new_method
 
 CASES: tuple[tuple[tuple[int, ...], int], ...] = (
     ((1, 100, 100, 1), 1000),
@@ -105,25 +104,8 @@ def measure(dims: tuple[int, ...], n: int, rounds: int, seconds: float) -> Timin
 def _prepare(dims: tuple[int, ...], n: int) -> Callable[[], object]:
     generator = np.random.default_rng(0)
     X, Y = generator.uniform(-1, 1, (n, dims[0])), generator.uniform(-1, 1, (n, dims[-1]))
-    task = set_up(
-        X,
-        Y,
-        hidden=dims[1:-1],
-        activation="sigmoid",
-        loss="squared_error",
-        regularization=1e-6,
-        regularize_bias=True,
-        init="msra",
-        init_scale=1.0,
-        initial=None,
-        seed=0,
-        dtype="float64",
-        device="cpu",
-        bias=True,
-    )
-    penalty = [scalar(1.0, task.X.device)] * len(task.layers)
-    method = METHODS["paper"](task.problem, penalty, "paper")
-    state = State.begin(task.problem, task.layers, in_memory.shards(task.X, task.Y, task.layers))
+    task = set_up(X, Y, Start(hidden=dims[1:-1], device="cpu"))
+    method, state = new_method(task, "paper", {"penalty": 1.0, "curvature": "paper"}), begin(task)
     with torch.no_grad():
         method.start(state)
 

@@ -49,7 +49,7 @@ def _tight(activation: Activation) -> Rule:
 
 
 @lru_cache(maxsize=64)
-def _parabola_coefficients(activation: Activation) -> tuple[Tensor, Tensor]:
+def _parabola_coefficients(activation: Activation, device: torch.device) -> tuple[Tensor, Tensor]:
     """p, q on a grid of u with d2/du2 (s(u)-c)^2 = p - c q."""
     assert activation.second is not None
     linear = torch.arange(1, 4001, dtype=torch.float64) / 250
@@ -58,7 +58,7 @@ def _parabola_coefficients(activation: Activation) -> tuple[Tensor, Tensor]:
     s, slope, second = activation.value(u), activation.derivative(u), activation.second(u)
     p, q = 2 * slope**2 + 2 * s * second, 2 * second
     finite = torch.isfinite(p) & torch.isfinite(q)  # far out a user's formula may overflow
-    return p[finite], q[finite]
+    return p[finite].to(device), q[finite].to(device)
 
 
 def _sharp(activation: Activation, rule: str = "sharp") -> Rule:
@@ -67,10 +67,10 @@ def _sharp(activation: Activation, rule: str = "sharp") -> Rule:
             f'curvature="{rule}" cannot be shown to majorise activation "{activation.name}": its record has no second '
             'derivative; use curvature="paper"'
         )
-    p, q = _parabola_coefficients(activation)
 
     def largest_curvature(c: Tensor) -> Tensor:
-        return (p.to(c.device) - c.unsqueeze(-1) * q.to(c.device)).amax(-1)
+        p, q = _parabola_coefficients(activation, c.device)
+        return (p - c.unsqueeze(-1) * q).amax(-1)
 
     # The bound is convex in c, so its maximum over [low, high] is at an end.
     return lambda low, high: _MARGIN * torch.maximum(largest_curvature(low), largest_curvature(high))

@@ -18,7 +18,8 @@ import torch
 from . import baselines, datasets
 from .admm.status import Status
 from .callbacks import Callback
-from .training import Result, train
+from .result import Result
+from .training import train
 
 ALGORITHM, RIDGE, LBFGS = "Algorithm 1", "random features + ridge", "L-BFGS"
 ITERATIONS, PAPER_EPOCHS, PAPER_TRIALS = 50, 2000, 20

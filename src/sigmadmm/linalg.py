@@ -9,32 +9,37 @@ _ATTEMPTS = 14
 _SMALLEST_SPLIT = 100  # below this, smaller products cost more than they save
 
 
-def cholesky(M: Tensor) -> tuple[Tensor, int]:
+def cholesky(M: Tensor) -> tuple[Tensor, Tensor]:
     """L with L L^T = M, or of M with its diagonal raised where rounding made M indefinite.
 
     The shift starts at the rounding level of M and grows by powers of ten, only for the matrices that
-    failed. Returns L and how many matrices needed a shift. A matrix with NaN gives NaN, never an error:
-    the caller's breakdown check names the block.
+    failed. Returns L and, per matrix, whether it was raised. A matrix that is not finite gives NaN, never an
+    error: the caller's breakdown check names the block.
     """
     L, info = torch.linalg.cholesky_ex(M)
-    if not info.any():
-        return L, 0
     failed = info != 0
-    shifts = int(failed.sum())
+    if not failed.any():
+        return L, failed
+    finite = torch.isfinite(M).all(-1).all(-1)
+    L = torch.where(finite[..., None, None], L, torch.nan)
+    failed = failed & finite
     level = torch.finfo(M.dtype).eps * M.diagonal(dim1=-2, dim2=-1).abs().amax(-1)
     identity = torch.eye(M.shape[-1], dtype=M.dtype, device=M.device)
+    pending = failed
     for attempt in range(_ATTEMPTS):
-        shift = torch.where(failed, level * 10.0**attempt, 0.0)
-        L, info = torch.linalg.cholesky_ex(M + shift[..., None, None] * identity)
-        if not info.any():
-            return L, shifts
-    return torch.where((info != 0)[..., None, None], torch.nan, L), shifts
+        if not pending.any():
+            break
+        raised, info = torch.linalg.cholesky_ex(M + (level * 10.0**attempt)[..., None, None] * identity)
+        done = pending & (info == 0)
+        L = torch.where(done[..., None, None], raised, L)
+        pending = pending & ~done
+    return torch.where(pending[..., None, None], torch.nan, L), failed
 
 
-def solve(M: Tensor, R: Tensor) -> tuple[Tensor, int]:
-    """M^{-1} R for symmetric positive definite M, and the number of shifted matrices."""
-    L, shifts = cholesky(M)
-    return torch.cholesky_solve(R, L), shifts
+def solve(M: Tensor, R: Tensor) -> tuple[Tensor, Tensor]:
+    """M^{-1} R for symmetric positive definite M, and per matrix whether it had to be raised."""
+    L, raised = cholesky(M)
+    return torch.cholesky_solve(R, L), raised
 
 
 def add_product_(out: Tensor, A: Tensor, B: Tensor) -> Tensor:

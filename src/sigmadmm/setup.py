@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +9,9 @@ import torch
 from torch import Tensor
 
 from . import arguments, arrays
-from .activations import Activation
 from .admm.state import Problem
 from .network import Layers
+from .settings import Start
 
 
 @dataclass
@@ -29,38 +28,21 @@ class Setup:
     flat: bool
 
 
-def set_up(
-    X: Any,
-    Y: Any,
-    *,
-    hidden: Sequence[int] | int,
-    activation: str | Activation,
-    loss: str,
-    regularization: float,
-    regularize_bias: bool,
-    init: str,
-    init_scale: float,
-    initial: Sequence[tuple[Any, Any]] | None,
-    seed: int,
-    dtype: Any,
-    device: Any,
-    bias: bool,
-) -> Setup:
+def set_up(X: Any, Y: Any, start: Start) -> Setup:
     """Check every argument by name, then build. The first thing that is wrong is raised as `InvalidInput`."""
-    record = arguments.activation(activation)
-    place = arguments.device(device)
-    samples = arrays.to_matrix(X, "X", arguments.dtype(dtype), place)
-    targets = arrays.to_matrix(Y, "Y", samples.dtype, place, column_for_flat=True)
+    activation = arguments.activation(start.activation)
+    device = arguments.device(start.device)
+    samples = arrays.to_matrix(X, "X", arguments.dtype(start.dtype), device)
+    targets = arrays.to_matrix(Y, "Y", samples.dtype, device, column_for_flat=True)
     arguments.check_samples(samples, targets)
-    dims = (samples.shape[1], *arguments.hidden(hidden), targets.shape[1])
+    dims = (samples.shape[1], *arguments.hidden(start.hidden), targets.shape[1])
     problem = Problem(
-        activation=record,
-        loss=arguments.loss(loss),
-        regularization=scalar(arguments.positive("regularization", regularization), place),
-        regularize_bias=arguments.flag("regularize_bias", regularize_bias),
-        n_samples=samples.shape[0],
+        activation=activation,
+        loss=arguments.loss(start.loss),
+        regularization=scalar(arguments.positive("regularization", start.regularization), device),
+        regularize_bias=arguments.flag("regularize_bias", start.regularize_bias),
     )
-    layers = arguments.initial_layers(dims, arguments.flag("bias", bias), initial, init, init_scale, seed, place)
+    layers = arguments.initial_layers(dims, start, device)
     X_columns, Y_columns = (rows.mT.clone(memory_format=torch.contiguous_format) for rows in (samples, targets))
     return Setup(problem, X_columns, Y_columns, layers, arrays.is_flat(Y))
 

@@ -2,56 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
-
-from torch import Tensor
 
 from . import arguments
 from .activations import Activation
-from .admm.history import History
-from .admm.loop import iterate
+from .admm.loop import Run, iterate
 from .admm.methods import Method
 from .admm.paper import PaperADMM
-from .admm.state import Problem, State
-from .admm.status import Status
+from .admm.state import State
 from .callbacks import as_callbacks
 from .curvature import curvature_rule
-from .engine import in_memory
-from .network import Network
-from .setup import scalar, set_up
-from .theory import lyapunov_weights
-
-
-@dataclass
-class Result:
-    """What a run leaves.
-
-    network          the last iterate
-    best_network     the checked iterate with the lowest objective F
-    best_iteration   which one that was (0: the initial network, if no iteration was finite)
-    status, message  how the run ended, as an enum member and as a sentence
-    n_iter           iterations done
-    history          columns by name, one entry per checked iteration; see `History`
-    shifts           factorisations whose diagonal had to be raised to stay positive definite
-    settings         every argument of `train`, to repeat the run
-    state            W, V and the multipliers at the end
-    """
-
-    network: Network
-    best_network: Network
-    best_iteration: int
-    status: Status
-    message: str
-    n_iter: int
-    history: History
-    shifts: int
-    settings: dict[str, Any]
-    state: State
-
-    def __repr__(self) -> str:
-        return f"Result({self.network!r}, {self.status}, {self.n_iter} iterations)"
+from .engine.in_memory import in_memory
+from .result import Result
+from .settings import Start
+from .setup import Setup, scalar, set_up
 
 
 def train(
@@ -99,56 +65,30 @@ def train(
     bias             whether layers have thresholds
     """
     settings = {name: value for name, value in locals().items() if name not in ("X", "Y", "callbacks")}
-    task = set_up(
-        X,
-        Y,
-        hidden=hidden,
-        activation=activation,
-        loss=loss,
-        regularization=regularization,
-        regularize_bias=regularize_bias,
-        init=init,
-        init_scale=init_scale,
-        initial=initial,
-        seed=seed,
-        dtype=dtype,
-        device=device,
-        bias=bias,
-    )
-    penalties = [scalar(beta, task.X.device) for beta in arguments.penalties(penalty, len(task.layers))]
-    algorithm = arguments.choice("method", method, METHODS)(task.problem, penalties, curvature)
+    task = set_up(X, Y, Start.of({field.name: settings[field.name] for field in fields(Start)}))
+    algorithm = new_method(task, method, {"penalty": penalty, "curvature": curvature})
     max_iter = arguments.whole("max_iter", max_iter, least=1)
     check_every = arguments.whole("check_every", check_every, least=1)
     tol = arguments.positive("tol", tol, zero=True)
     hooks = as_callbacks(callbacks)
-    state = State.begin(task.problem, task.layers, in_memory.shards(task.X, task.Y, task.layers))
-    ledger, history = iterate(
-        algorithm,
-        task.problem,
-        state,
-        max_iter=max_iter,
-        tol=tol,
-        check_every=check_every,
-        callbacks=hooks,
-        xi=lyapunov_weights(task.problem, task.layers, penalties, task.Y),
-        flat_output=task.flat,
-    )
-    return Result(
-        network=Network(ledger.last, task.problem.activation, task.flat),
-        best_network=Network(ledger.best, task.problem.activation, task.flat),
-        best_iteration=int(ledger.best_iteration),
-        status=ledger.status.item(),
-        message=ledger.message.item(),
-        n_iter=int(ledger.n_iter),
-        history=history,
-        shifts=algorithm.shifts,
-        settings=settings,
-        state=state,
-    )
+    run = Run(algorithm, task.problem, begin(task), max_iter, tol, check_every, flat_output=task.flat)
+    iterate(run, hooks)
+    return Result.of(run, settings)
 
 
-def _paper(problem: Problem, penalty: list[Tensor], curvature: str) -> Method:
-    return PaperADMM(problem, penalty, curvature_rule(curvature, problem.activation))
+def begin(task: Setup) -> State:
+    """The state before iteration 1, with all samples in memory."""
+    return State.begin(task.problem, task.layers, in_memory(task.X, task.Y, task.layers, task.problem.batch))
 
 
-METHODS: dict[str, Callable[[Problem, list[Tensor], str], Method]] = {"paper": _paper}
+def new_method(task: Setup, name: str, options: Mapping[str, Any]) -> Method:
+    """The method of that name, from those arguments of `train` that are its own."""
+    return arguments.choice("method", name, METHODS)(task, options)
+
+
+def _paper(task: Setup, options: Mapping[str, Any]) -> Method:
+    penalty = [scalar(beta, task.X.device) for beta in arguments.penalties(options["penalty"], len(task.layers))]
+    return PaperADMM(task.problem, penalty, curvature_rule(options["curvature"], task.problem.activation))
+
+
+METHODS: dict[str, Callable[[Setup, Mapping[str, Any]], Method]] = {"paper": _paper}

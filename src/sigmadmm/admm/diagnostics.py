@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from math import sqrt
-from operator import add
 
 import torch
 from torch import Tensor
 
 from ..network import Layers
-from .state import Problem, Shard, State
+from .data import Shard
+from .objective import weight_penalty
+from .state import Problem, State
 from .stats import cross_moment
 
 SATURATED = 0.01  # a unit is saturated at a sample where |s'| is below this share of its maximum
@@ -34,7 +34,6 @@ class Measures:
     objective         F = loss(Phi(X), Y) + lambda/2 sum |W|^2 of the feed-forward network
     train_mse         mean over samples and outputs of (Phi(X) - Y)^2, of the feed-forward network
     lagrangian        the augmented Lagrangian
-    lyapunov          the augmented Lagrangian + sum_i xi_i |V_i^k - V_i^{k-1}|^2
     primal_residual   norm of r7 and r8: by how much the constraints are violated
     primal_tolerance  tol * (sqrt(entries) + norms): what it must come below
     dual_residual     norm of r1..r6: the gradient of the Lagrangian
@@ -47,7 +46,6 @@ class Measures:
     objective: Tensor
     train_mse: Tensor
     lagrangian: Tensor
-    lyapunov: Tensor
     primal_residual: Tensor
     primal_tolerance: Tensor
     dual_residual: Tensor
@@ -57,43 +55,29 @@ class Measures:
     saturation: Tensor
 
 
-def measure(
-    problem: Problem,
-    state: State,
-    penalty: Sequence[Tensor],
-    motion: Sequence[Tensor],
-    xi: Sequence[Tensor],
-    tol: float,
-) -> Measures:
-    """All measures of one iterate; `motion` holds |V_i^k - V_i^{k-1}|^2 and `xi` its weights, per layer."""
+def measure(problem: Problem, state: State, penalty: Sequence[Tensor], tol: float) -> Measures:
+    """All measures of one iterate, for the penalties beta_1..beta_N of the augmented Lagrangian."""
     layers = [layer.to(torch.float64) for layer in state.layers]
-    fit = reduce(add, (_Fit.of(problem, layers, shard) for shard in state.shards))
-    split = reduce(add, (_Split.of(problem, layers, penalty, shard) for shard in state.shards))
+    fit = state.data.total(lambda shard: _Fit.of(problem, layers, shard))
+    split = state.data.total(lambda shard: _Split.of(problem, layers, penalty, shard))
     ridge = weight_penalty(problem, layers)
     lagrangian = split.loss + split.coupling + ridge
     kkt, norms = _kkt(problem, layers, split)
-    widths = [V.shape[-2] for V in state.shards[0].V]
-    entries = problem.n_samples * sum(widths)
+    n, widths = state.data.n_samples, [layer.W.shape[-2] for layer in layers]
+    entries = n * sum(widths)
     weights = sum(layer.matrix.shape[-1] * layer.matrix.shape[-2] for layer in layers)
     return Measures(
         objective=fit.loss + ridge,
-        train_mse=fit.squared_error / (problem.n_samples * widths[-1]),
+        train_mse=fit.squared_error / (n * widths[-1]),
         lagrangian=lagrangian,
-        lyapunov=lagrangian + sum(x * m for x, m in zip(xi, motion, strict=True)),
         primal_residual=kkt[..., 6:].norm(dim=-1),
         primal_tolerance=tol * (sqrt(entries) + norms[..., 6:].norm(dim=-1)),
         dual_residual=kkt[..., :6].norm(dim=-1),
         dual_tolerance=tol * (sqrt(entries + weights) + norms[..., :6].norm(dim=-1)),
         kkt=kkt,
         kkt_relative=kkt / (1 + norms),
-        saturation=fit.saturated / (problem.n_samples * kkt.new_tensor(widths[:-1])),
+        saturation=fit.saturated / (n * kkt.new_tensor(widths[:-1])),
     )
-
-
-def weight_penalty(problem: Problem, layers: Layers) -> Tensor:
-    """lambda/2 sum |W|^2, with the thresholds if they are regularised."""
-    blocks = [layer.matrix if problem.regularize_bias else layer.W for layer in layers]
-    return problem.regularization.squeeze((-2, -1)) / 2 * sum(_square(block) for block in blocks)
 
 
 @dataclass
@@ -114,9 +98,6 @@ class _Fit:
             saturated.append((s.slope(Z, A).abs() < SATURATED * s.L1).sum((-2, -1)).to(torch.float64))
         output = layers[-1](A)
         return cls(problem.loss.value(output, Y), _square(output - Y), torch.stack(saturated, -1))
-
-    def __add__(self, other: _Fit) -> _Fit:
-        return _Fit(self.loss + other.loss, self.squared_error + other.squared_error, self.saturated + other.saturated)
 
 
 @dataclass
@@ -162,15 +143,6 @@ class _Split:
             terms[group - 1] = terms[group - 1] + _square(one) + _square(other)
         loss = problem.loss.value(V[-1], Y)
         return cls(loss, coupling, backward, torch.stack(residuals, -1), torch.stack(terms, -1))
-
-    def __add__(self, other: _Split) -> _Split:
-        return _Split(
-            self.loss + other.loss,
-            self.coupling + other.coupling,
-            [a + b for a, b in zip(self.backward, other.backward, strict=True)],
-            self.residuals + other.residuals,
-            self.terms + other.terms,
-        )
 
 
 def _kkt(problem: Problem, layers: Layers, split: _Split) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,8 @@ import numpy as np
 class History(Mapping[str, np.ndarray]):
     """`history["objective"][0]` is the objective after iteration 1. Vectors (kkt, saturation) have a second dimension.
 
-    The columns are those of `diagnostics.Measures`, and iteration and seconds since the start.
+    The columns are iteration, seconds since the start, those of `diagnostics.Measures`, and what a method adds (for
+    Algorithm 1 `lyapunov`, the function of its convergence theorem).
     """
 
     def __init__(self) -> None:

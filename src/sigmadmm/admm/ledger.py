@@ -21,7 +21,7 @@ class Ledger:
     best  those with the lowest objective F among the recorded iterates (the start, if there is none)
     """
 
-    def __init__(self, layers: Layers, batch: torch.Size) -> None:
+    def __init__(self, layers: Layers, batch: tuple[int, ...]) -> None:
         self.last = self.best = layers
         self.best_objective = torch.full(batch, torch.inf, dtype=torch.float64, device=layers[0].W.device)
         self.best_iteration = np.zeros(batch, dtype=int)

@@ -1,13 +1,13 @@
 """The only iteration loop: step, measure, record, callbacks, stop.
 
-It knows no mathematics: a `Method` steps, `diagnostics` measure. It runs one network or a batch; each
-network of a batch ends by its own status and keeps its own last and best weights.
+It knows no mathematics: a `Method` steps and measures. It runs one network or a batch; each network of a
+batch ends by its own status and keeps its own last and best weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from ..callbacks import Callback
-from ..network import Network
+from ..network import Layers, Network
 from . import status as sentences
-from .diagnostics import Measures, measure
 from .history import History
 from .interrupt import Interrupt
 from .ledger import Index, Ledger
@@ -29,16 +28,26 @@ from .status import Status
 
 @dataclass
 class Run:
-    """A run in progress, as callbacks see it."""
+    """A run in progress, as callbacks see it.
+
+    check_every  iterations 1, 1 + check_every, ... and the last are measured
+    flat_output  whether its networks predict (samples,)
+    ledger       how each network ended, with its last and its best weights
+    """
 
     method: Method
     problem: Problem
     state: State
     max_iter: int
     tol: float
-    history: History
+    check_every: int = 1
     flat_output: bool = False
+    history: History = field(default_factory=History)
+    ledger: Ledger = field(init=False)
     stop_reason: str | None = None
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.state.layers, self.problem.batch)
 
     @property
     def iteration(self) -> int:
@@ -47,7 +56,15 @@ class Run:
     @property
     def network(self) -> Network:
         """The current iterate."""
-        return Network(self.state.layers, self.problem.activation, self.flat_output)
+        return self.network_of(self.state.layers)
+
+    @property
+    def best_network(self) -> Network:
+        """The checked iterate with the lowest objective so far."""
+        return self.network_of(self.ledger.best)
+
+    def network_of(self, layers: Layers) -> Network:
+        return Network(layers, self.problem.activation, self.flat_output)
 
     def stop(self, reason: str) -> None:
         """End the run after this iteration, with status "stopped" and this reason in the message."""
@@ -55,24 +72,9 @@ class Run:
 
 
 @torch.no_grad()
-def iterate(
-    method: Method,
-    problem: Problem,
-    state: State,
-    *,
-    max_iter: int,
-    tol: float,
-    check_every: int = 1,
-    callbacks: Sequence[Callback] = (),
-    xi: Sequence[Tensor],
-    flat_output: bool = False,
-) -> tuple[Ledger, History]:
-    """Run `method` from `state` until every network has a status; measure iterations 1, 1 + check_every, ..., the last.
-
-    `xi` are the weights of the Lyapunov function; `flat_output` is what `predict` of a callback's `run.network` needs.
-    """
-    run = Run(method, problem, state, max_iter, tol, History(), flat_output)
-    ledger = Ledger(state.layers, state.batch)
+def iterate(run: Run, callbacks: Sequence[Callback] = ()) -> None:
+    """Run until every network has a status."""
+    method, state, ledger = run.method, run.state, run.ledger
     started = perf_counter()
     marks: list[Tensor] = []
     begun: list[Callback] = []
@@ -83,35 +85,34 @@ def iterate(
         with Interrupt() as interrupt:
             method.start(state)
             while ledger.running:
-                last = state.iteration + 1 >= max_iter or interrupt.requested
-                watch = last or state.iteration % check_every == 0
+                last = state.iteration + 1 >= run.max_iter or interrupt.requested
+                watch = last or state.iteration % run.check_every == 0
                 marks.append(method.step(state, watch))
                 if not watch:
                     continue
-                measures = measure(problem, state, method.penalty, method.motion, xi, tol)
+                measures = method.measure(state, run.tol)
                 line = _to_host(measures, state.iteration, perf_counter() - started)
                 _end_broken(ledger, line, marks, method.blocks)
                 marks.clear()
                 if not ledger.running:
                     break
                 run.history.append(line)
-                ledger.record(state.layers, measures.objective, state.iteration)
+                ledger.record(state.layers, measures["objective"], state.iteration)
                 for callback in callbacks:
                     callback.on_check(run)
-                _end_finished(ledger, line, run, interrupt.requested)
+                _end_finished(run, line, interrupt.requested)
     except KeyboardInterrupt:
         ledger.end_running(Status.INTERRUPTED, lambda index: sentences.interrupted(ledger.n_iter[index]))
     finally:
         for callback in begun:
             callback.on_end(run)
-    return ledger, run.history
 
 
-def _to_host(measures: Measures, iteration: int, seconds: float) -> dict[str, Any]:
+def _to_host(measures: dict[str, Tensor], iteration: int, seconds: float) -> dict[str, Any]:
     line: dict[str, Any] = {"iteration": iteration, "seconds": seconds}
-    for field in fields(measures):
-        value = getattr(measures, field.name).cpu().numpy()
-        line[field.name] = value if value.ndim else value.item()
+    for name, measure in measures.items():
+        value = measure.cpu().numpy()
+        line[name] = value if value.ndim else value.item()
     return line
 
 
@@ -137,15 +138,18 @@ def _end_broken(ledger: Ledger, line: dict[str, Any], marks: list[Tensor], block
         ledger.end(index, Status.BROKEN, sentences.broken(what, ledger.best_iteration[index]))
 
 
-def _end_finished(ledger: Ledger, line: dict[str, Any], run: Run, interrupted: bool) -> None:
+def _end_finished(run: Run, line: dict[str, Any], interrupted: bool) -> None:
+    ledger, method = run.ledger, run.method
     for index in ledger.running:
         own = _of(line, index)
-        if sentences.is_converged(own):
-            ledger.end(index, Status.CONVERGED, sentences.converged(own))
+        if sentences.is_converged(own, method.criteria):
+            ledger.end(index, Status.CONVERGED, sentences.converged(own, method.criteria))
     if run.stop_reason is not None:
         reason = sentences.stopped(run.iteration, run.stop_reason)
         ledger.end_running(Status.STOPPED, lambda index: reason)
     elif interrupted:
         ledger.end_running(Status.INTERRUPTED, lambda index: sentences.interrupted(run.iteration))
     elif run.iteration >= run.max_iter:
-        ledger.end_running(Status.MAX_ITER, lambda index: sentences.out_of_iterations(_of(line, index)))
+        ledger.end_running(
+            Status.MAX_ITER, lambda index: sentences.out_of_iterations(_of(line, index), method.criteria, method.advice)
+        )

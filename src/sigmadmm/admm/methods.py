@@ -1,7 +1,8 @@
-"""What a method owes the loop: how a run starts and what one iteration does."""
+"""What a method owes the loop: how a run starts, what one iteration does, and what it is measured by."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -10,26 +11,30 @@ from .state import State
 
 
 class Method(Protocol):
-    """The mathematics of one method; the loop calls nothing else.
+    """The mathematics of one method; the loop calls nothing else. What changes is in the state, never in here.
 
-    name     how messages and files call it
-    penalty  beta_1..beta_N of the augmented Lagrangian, each (..., 1, 1)
-    blocks   names of an iteration's blocks, in the order in which they are updated
-    motion   |V_i^k - V_i^{k-1}|^2 per layer, from the last step called with watch=True
-    shifts   how many factorisations needed a raised diagonal so far
+    name      how messages and files call it
+    criteria  which residuals must come below their tolerances: columns "<criterion>_residual" and "_tolerance"
+    advice    what a user can do when the iterations ran out, in a sentence
+    blocks    names of an iteration's blocks, in the order in which they are updated
     """
 
     name: str
-    penalty: list[Tensor]
-    motion: list[Tensor]
-    shifts: int
+    advice: str
+
+    @property
+    def criteria(self) -> Sequence[str]: ...
 
     @property
     def blocks(self) -> list[str]: ...
 
     def start(self, state: State) -> None:
-        """Before iteration 1, with V and the multipliers set."""
+        """Before iteration 1, with V and the multipliers set: fill the state's memory and counters."""
 
     def step(self, state: State, watch: bool) -> Tensor:
-        """One iteration, in place. Returns one number per block, which is finite if the block is."""
+        """One iteration, in place; `measure` follows if `watch`. One number per block, finite if the block is."""
+        ...
+
+    def measure(self, state: State, tol: float) -> dict[str, Tensor]:
+        """One line of the history; every column has the batch's shape, vectors have one dimension more."""
         ...

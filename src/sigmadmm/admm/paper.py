@@ -8,6 +8,7 @@ once, and from the pre-activations that this needed anyway gathers the sums for 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,8 +18,33 @@ from ..activations import Activation
 from ..curvature import Rule
 from ..network import Layer, Layers
 from . import updates
-from .state import Problem, Shard, State
-from .stats import LayerSums, Sums, cross_moment, extremes, gram_moment, total
+from .data import Shard
+from .diagnostics import measure
+from .lyapunov import lyapunov_weights
+from .state import Problem, State
+from .stats import LayerSums, cross_moment, extremes, gram_moment
+
+RAISED = "raised diagonals"  # of systems that rounding had made indefinite
+
+
+@dataclass
+class PaperMemory:
+    """What one iteration leaves for the next, and what is computed once.
+
+    sums         per layer, what the next W-block needs of the samples
+    motion       |V_i^k - V_i^{k-1}|^2 per layer, from the last watched step
+    input_gram   A A^T of the first layer
+    ridge        per layer, the diagonal of (lambda / beta_i) I; 0 for thresholds that are not regularised
+    ratio        beta_j / beta_{j+1} for the hidden layers
+    xi           the Lyapunov function's weights of the motion
+    """
+
+    sums: list[LayerSums]
+    motion: list[Tensor]
+    input_gram: Tensor
+    ridge: list[Tensor]
+    ratio: list[Tensor]
+    xi: list[Tensor]
 
 
 @dataclass
@@ -41,13 +67,16 @@ class PaperADMM:
     """Algorithm 1: W_N..W_1, then V_1..V_N, then all multipliers."""
 
     name = "paper"
+    criteria = ("primal", "dual")
+    advice = (
+        "Allow more iterations, loosen tol, or look at the history: with small regularization and penalty 1 "
+        "the paper's algorithm need not converge."
+    )
 
-    def __init__(self, problem: Problem, penalty: list[Tensor], curvature: Rule) -> None:
+    def __init__(self, problem: Problem, penalty: Sequence[Tensor], curvature: Rule) -> None:
         self.problem = problem
-        self.penalty = penalty
+        self.penalty = [beta.expand(*problem.batch, 1, 1) for beta in penalty]
         self.curvature = curvature
-        self.motion: list[Tensor] = []
-        self.shifts = 0
 
     @property
     def blocks(self) -> list[str]:
@@ -55,51 +84,59 @@ class PaperADMM:
         return [f"W_{i}" for i in range(N, 0, -1)] + [f"V_{i}" for i in range(1, N + 1)]
 
     def start(self, state: State) -> None:
-        bias = state.layers[0].b is not None
-        self.ridge = [self._ridge(layer, beta) for layer, beta in zip(state.layers, self.penalty, strict=True)]
-        self.ratio = [beta / above for beta, above in zip(self.penalty[:-1], self.penalty[1:], strict=True)]
-        first, *others = (gram_moment(shard.X, bias) for shard in state.shards)
-        input_gram = sum(others, first)
-        # An overflow here would freeze W_1 (its system is infinite, its step zero); as NaN it is found and named.
-        self.input_gram = torch.where(torch.isfinite(input_gram), input_gram, torch.nan)
-        self.sums = total([self._initial_sums(state.layers, shard) for shard in state.shards])
+        layers, data, bias = state.layers, state.data, state.layers[0].b is not None
+        input_gram = data.total(lambda shard: gram_moment(shard.X, bias))
+        none = torch.zeros(self.problem.batch, dtype=torch.int64, device=input_gram.device)
+        state.counters = {RAISED: none}
+        state.memory = PaperMemory(
+            sums=data.total(lambda shard: self._initial_sums(layers, shard)),
+            motion=[],
+            # An overflow here would freeze W_1 (its system is infinite, its step zero); as NaN it is found and named.
+            input_gram=torch.where(torch.isfinite(input_gram), input_gram, torch.nan),
+            ridge=[self._ridge(layer, beta) for layer, beta in zip(layers, self.penalty, strict=True)],
+            ratio=[beta / above for beta, above in zip(self.penalty[:-1], self.penalty[1:], strict=True)],
+            xi=lyapunov_weights(self.problem, layers, self.penalty, data),
+        )
 
     def step(self, state: State, watch: bool) -> Tensor:
-        solved = self.solve(state.layers)
-        self.sums = total([self.sweep(solved, shard, watch) for shard in state.shards])
+        solved = self.solve(state)
+        memory = state.memory
+        memory.sums = state.data.total(lambda shard: self.sweep(solved, shard, watch))
+        memory.motion = [sums.motion for sums in memory.sums if sums.motion is not None]
         state.layers = solved.layers
         state.iteration += 1
-        if watch:
-            self.motion = [layer.motion for layer in self.sums if layer.motion is not None]
-        return self._marks(solved.layers)
+        return self._marks(state)
 
-    def solve(self, old: Layers) -> Solved:
+    def measure(self, state: State, tol: float) -> dict[str, Tensor]:
+        measures = vars(measure(self.problem, state, self.penalty, tol))
+        motion = sum(xi * moved for xi, moved in zip(state.memory.xi, state.memory.motion, strict=True))
+        return measures | {"lyapunov": measures["lagrangian"] + motion}
+
+    def solve(self, state: State) -> Solved:
         """All W-blocks, and what the V-blocks need of the new weights."""
-        bias = old[0].b is not None
-        h = self.curvatures()
+        old, memory = state.layers, state.memory
+        h = self.curvatures(state)
         layers, half_hW, gains = [], [], []
-        for layer, sums, h_i, ridge in zip(old, self.sums, h, self.ridge, strict=True):
-            gram = self.input_gram if sums.gram is None else sums.gram
-            matrix, shifts = updates.weight_block(layer.matrix, gram, sums.cross, h_i, ridge)
-            layers.append(Layer.from_matrix(matrix, bias))
-            self.shifts += shifts
-        for layer, h_i, ratio in zip(layers[1:], h[1:], self.ratio, strict=True):
-            K, shifts = updates.feature_gain(layer.W, h_i, ratio)
+        raised = state.counters[RAISED]
+        for layer, sums, h_i, ridge in zip(old, memory.sums, h, memory.ridge, strict=True):
+            gram = memory.input_gram if sums.gram is None else sums.gram
+            matrix, failed = updates.weight_block(layer.matrix, gram, sums.cross, h_i, ridge)
+            layers.append(Layer.from_matrix(matrix, layer.b is not None))
+            raised = raised + failed
+        for layer, h_i, ratio in zip(layers[1:], h[1:], memory.ratio, strict=True):
+            K, failed = updates.feature_gain(layer.W, h_i, ratio)
             half_hW.append(h_i / 2 * layer.W)
             gains.append(K)
-            self.shifts += shifts
+            raised = raised + failed
+        state.counters[RAISED] = raised
         return Solved(layers, half_hW, gains)
 
-    def curvatures(self) -> list[Tensor]:
+    def curvatures(self, state: State) -> list[Tensor]:
         """h_1..h_N of the coming W-blocks; h_{j+1} is also the mu_j of the V_j-block that follows."""
-        hidden = [
-            self.curvature(sums.low, sums.high)[..., None, None]
-            for sums in self.sums
-            if sums.low is not None and sums.high is not None
-        ]
+        hidden = [self.curvature(*sums.extremes)[..., None, None] for sums in state.memory.sums if sums.extremes]
         return [*hidden, torch.full_like(self.penalty[-1], updates.EXACT_CURVATURE)]
 
-    def sweep(self, solved: Solved, shard: Shard, watch: bool) -> Sums:
+    def sweep(self, solved: Solved, shard: Shard, watch: bool) -> list[LayerSums]:
         """V_1..V_N and the multipliers of these samples, and their share of the next W-blocks' sums."""
         solved = solved.to(shard.X.dtype)
         layers, activation, N = solved.layers, self.problem.activation, len(solved.layers)
@@ -126,7 +163,7 @@ class PaperADMM:
         sums.append(_layer_sums(None, A, Z, Z, shard, N, layers[-1].b is not None, motion))
         return sums
 
-    def _initial_sums(self, layers: Layers, shard: Shard) -> Sums:
+    def _initial_sums(self, layers: Layers, shard: Shard) -> list[LayerSums]:
         """The sums of the V and multipliers that a run starts from."""
         sums = []
         for i, layer in enumerate(layers, start=1):
@@ -138,17 +175,18 @@ class PaperADMM:
         return sums
 
     def _ridge(self, layer: Layer, beta: Tensor) -> Tensor:
-        """lambda / beta for every column of [W b]; 0 for thresholds that are not regularised."""
         columns = layer.matrix.shape[-1]
         ridge = (self.problem.regularization / beta).squeeze(-1).repeat_interleave(columns, dim=-1)
         if layer.b is not None and not self.problem.regularize_bias:
             ridge[..., -1] = 0
         return ridge
 
-    def _marks(self, layers: Layers) -> Tensor:
-        weights = [layer.matrix.sum((-2, -1)) for layer in reversed(layers)]
-        hidden = [sums.low + sums.high for sums in self.sums if sums.low is not None and sums.high is not None]
-        return torch.stack([*weights, *hidden, self.sums[-1].cross.sum((-2, -1))])
+    def _marks(self, state: State) -> Tensor:
+        """A number per block, which is finite if the block is."""
+        sums = state.memory.sums
+        weights = [layer.matrix.sum((-2, -1)) for layer in reversed(state.layers)]
+        hidden = [layer.extremes[0] + layer.extremes[1] for layer in sums if layer.extremes]
+        return torch.stack([*weights, *hidden, sums[-1].cross.sum((-2, -1))])
 
 
 def _gradient(activation: Activation | None, Z: Tensor, B: Tensor) -> Tensor:
@@ -167,10 +205,10 @@ def _layer_sums(
 ) -> LayerSums:
     """The sums of layer i, once its V and multiplier are up to date. s = s(Z) is overwritten."""
     B = shard.V[i - 1] - shard.U[i - 1]
-    low, high = (None, None) if activation is None else extremes(B)
+    highest, minus_lowest = (None, None) if activation is None else extremes(B)
     G = updates.surrogate_gradient(activation, Z, s, B)
     gram = None if i == 1 else gram_moment(A, bias)
-    return LayerSums(gram, cross_moment(G, A, bias), low, high, motion)
+    return LayerSums(gram, cross_moment(G, A, bias), highest, minus_lowest, motion)
 
 
 def _squared_norm(difference: Tensor) -> Tensor:

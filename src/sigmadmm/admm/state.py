@@ -1,78 +1,68 @@
-"""What a run works on: the problem, the samples with their V and multipliers, the weights."""
+"""What a run works on: the problem, and the iterate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..activations import Activation
 from ..losses import Loss
-from ..network import Layers
+from ..network import Layer, Layers
+from .data import Data, Shard
 
 
 @dataclass(frozen=True)
 class Problem:
-    """min over W of  loss(Phi(X), Y) + lambda/2 sum_i |W_i|^2.
+    """min over W of  loss(Phi(X), Y) + lambda/2 sum_i |W_i|^2, for a batch of networks.
 
     regularization   lambda, a float64 tensor (..., 1, 1)
     regularize_bias  whether the sum contains the thresholds (the paper's convention)
-    n_samples        columns of X and Y over all shards
+    batch            leading dimensions of every weight, V and multiplier: () for one network
     """
 
     activation: Activation
     loss: Loss
     regularization: Tensor
     regularize_bias: bool
-    n_samples: int
-
-
-@dataclass
-class Shard:
-    """Some of the samples, as columns, with the splitting variables that belong to them.
-
-    X, Y   (..., d_0, m) and (..., d_N, m); without leading dimensions all networks share them
-    V      V_1..V_N
-    U      the scaled multipliers U_i = Lambda_i / beta_i: with them no penalty enters a per-sample formula
-    """
-
-    X: Tensor
-    Y: Tensor
-    V: list[Tensor] = field(default_factory=list)
-    U: list[Tensor] = field(default_factory=list)
-
-    def begin(self, problem: Problem, layers: Layers) -> None:
-        """V by a forward pass, multipliers zero."""
-        working = [layer.to(self.X.dtype) for layer in layers]
-        A, self.V = self.X, []
-        for layer in working[:-1]:
-            A = problem.activation.value(layer(A))
-            self.V.append(A)
-        self.V.append(working[-1](A))
-        self.U = [torch.zeros_like(V) for V in self.V]
-
-    def inputs(self, i: int) -> Tensor:
-        """V_{i-1} for layer i = 1..N, with V_0 = X."""
-        return self.X if i == 1 else self.V[i - 2]
+    batch: tuple[int, ...] = ()
 
 
 @dataclass
 class State:
-    """One iterate: W here, V and the multipliers in the shards."""
+    """One iterate: everything that changes from iteration to iteration.
+
+    layers    W
+    data      V and the multipliers, beside X and Y
+    memory    what the method keeps from one iteration for the next, in a record of its own
+    counters  what the method counts, by name: whole numbers of the batch's shape
+    """
 
     layers: Layers
-    shards: list[Shard]
+    data: Data
+    memory: Any = None
+    counters: dict[str, Tensor] = field(default_factory=dict)
     iteration: int = 0
 
-    @property
-    def batch(self) -> torch.Size:
-        """Leading dimensions of the run: () for one network."""
-        return torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in [self.layers[0].W, self.shards[0].V[0]]))
-
     @staticmethod
-    def begin(problem: Problem, layers: Layers, shards: list[Shard]) -> State:
+    def begin(problem: Problem, layers: Layers, data: Data) -> State:
         """V by a forward pass through the initial weights, multipliers zero."""
-        for shard in shards:
-            shard.begin(problem, layers)
-        return State(layers, shards)
+        layers = [Layer(*(_expand(tensor, problem.batch) for tensor in layer)) for layer in layers]
+        data.total(lambda shard: _begin(problem, layers, shard))
+        return State(layers, data)
+
+
+def _expand(tensor: Tensor | None, batch: tuple[int, ...]) -> Any:
+    return None if tensor is None else tensor.expand(*batch, *tensor.shape[-2:]).contiguous()
+
+
+def _begin(problem: Problem, layers: Layers, shard: Shard) -> None:
+    working = [layer.to(shard.X.dtype) for layer in layers]
+    A, shard.V = shard.X, []
+    for layer in working[:-1]:
+        A = problem.activation.value(layer(A))
+        shard.V.append(A)
+    shard.V.append(working[-1](A))
+    shard.U = [torch.zeros_like(V) for V in shard.V]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 
@@ -26,17 +26,14 @@ class Status(Enum):
         return self.value
 
 
-def converged(line: Mapping[str, float]) -> str:
-    return f"Converged after {line['iteration']} iterations: {_compare('primal', line)} and {_compare('dual', line)}."
+def converged(line: Mapping[str, float], criteria: Sequence[str]) -> str:
+    met = " and ".join(_compare(criterion, line) for criterion in criteria)
+    return f"Converged after {_iterations(line['iteration'])}: {met}."
 
 
-def out_of_iterations(line: Mapping[str, float]) -> str:
-    failed = [_compare(kind, line) for kind in ("primal", "dual") if not _met(kind, line)]
-    return (
-        f"Not converged after {line['iteration']} iterations (max_iter): {' and '.join(failed)}. "
-        "Allow more iterations, loosen tol, or look at the history: with small regularization and penalty 1 "
-        "the paper's algorithm need not converge."
-    )
+def out_of_iterations(line: Mapping[str, float], criteria: Sequence[str], advice: str) -> str:
+    failed = " and ".join(_compare(criterion, line) for criterion in criteria if not _met(criterion, line))
+    return f"Not converged after {_iterations(line['iteration'])} (max_iter): {failed}. {advice}"
 
 
 def broken(what: str, best_iteration: int) -> str:
@@ -48,23 +45,26 @@ def broken(what: str, best_iteration: int) -> str:
 
 
 def interrupted(iteration: int) -> str:
-    return f"Interrupted after {iteration} iterations; the last and the best network are kept."
+    return f"Interrupted after {_iterations(iteration)}; the last and the best network are kept."
 
 
 def stopped(iteration: int, reason: str) -> str:
-    return f"Stopped after {iteration} iterations by a callback: {reason}"
+    return f"Stopped after {_iterations(iteration)} by a callback: {reason}"
 
 
-def _met(kind: str, line: Mapping[str, float]) -> bool:
-    return line[f"{kind}_residual"] <= line[f"{kind}_tolerance"]
+def is_converged(line: Mapping[str, float], criteria: Sequence[str]) -> bool:
+    return all(_met(criterion, line) for criterion in criteria)
 
 
-def is_converged(line: Mapping[str, float]) -> bool:
-    return _met("primal", line) and _met("dual", line)
+def _met(criterion: str, line: Mapping[str, float]) -> bool:
+    return line[f"{criterion}_residual"] <= line[f"{criterion}_tolerance"]
 
 
-def _compare(kind: str, line: Mapping[str, float]) -> str:
-    residual, tolerance = line[f"{kind}_residual"], line[f"{kind}_tolerance"]
-    return (
-        f"{kind} residual {residual:.2e} is {'within' if _met(kind, line) else 'above'} its tolerance {tolerance:.2e}"
-    )
+def _compare(criterion: str, line: Mapping[str, float]) -> str:
+    residual, tolerance = line[f"{criterion}_residual"], line[f"{criterion}_tolerance"]
+    relation = "within" if _met(criterion, line) else "above"
+    return f"{criterion} residual {residual:.2e} is {relation} its tolerance {tolerance:.2e}"
+
+
+def _iterations(count: float) -> str:
+    return f"{count} iteration{'' if count == 1 else 's'}"

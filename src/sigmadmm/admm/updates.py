@@ -29,22 +29,22 @@ def surrogate_gradient(activation: Activation | None, Z: Tensor, s: Tensor, B: T
     return s.sub_(B).mul_(slope)
 
 
-def weight_block(matrix: Tensor, gram: Tensor, cross: Tensor, h: Tensor, ridge: Tensor) -> tuple[Tensor, int]:
+def weight_block(matrix: Tensor, gram: Tensor, cross: Tensor, h: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
     """W = argmin  1/2 |W|^2_ridge + <G, (W - W') A> + h/4 |(W - W') A|^2,    ridge = lambda / beta.
 
     From the sums gram = A A^T and cross = G A^T alone:
         W = W' - (ridge W' + G A^T) (ridge I + h/2 A A^T)^{-1}.
     `matrix` is W' = [W b]; `ridge` is the diagonal of ridge I, (..., d+1), so that thresholds may go free.
-    Returns W and the number of factorisations whose diagonal had to be raised.
+    Returns W and, per network, whether the system's diagonal had to be raised.
     """
     system = (h / 2) * gram
     system.diagonal(dim1=-2, dim2=-1).add_(ridge)
     gradient = ridge.unsqueeze(-2) * matrix + cross
-    step, shifts = linalg.solve(system, gradient.mT)
-    return matrix - step.mT, shifts
+    step, raised = linalg.solve(system, gradient.mT)
+    return matrix - step.mT, raised
 
 
-def feature_gain(W: Tensor, h: Tensor, ratio: Tensor) -> tuple[Tensor, int]:
+def feature_gain(W: Tensor, h: Tensor, ratio: Tensor) -> tuple[Tensor, Tensor]:
     """K = (ratio I + h/2 W^T W)^{-1} W^T with W = W_{j+1}, ratio = beta_j / beta_{j+1}; for the V_j-block.
 
     The same matrix is 2/h W^T (2 ratio/h I + W W^T)^{-1}; the smaller of the two systems is factored.
@@ -52,8 +52,8 @@ def feature_gain(W: Tensor, h: Tensor, ratio: Tensor) -> tuple[Tensor, int]:
     wide = W.shape[-2] <= W.shape[-1]
     system = W @ W.mT if wide else W.mT @ W
     system.diagonal(dim1=-2, dim2=-1).add_((2 * ratio / h).squeeze(-1))
-    K, shifts = linalg.solve(system, 2 / h * (W if wide else W.mT))
-    return (K.mT.contiguous() if wide else K), shifts
+    K, raised = linalg.solve(system, 2 / h * (W if wide else W.mT))
+    return (K.mT.contiguous() if wide else K), raised
 
 
 def feature_block(C: Tensor, V: Tensor, G: Tensor, half_hW: Tensor, K: Tensor) -> tuple[Tensor, Tensor]:

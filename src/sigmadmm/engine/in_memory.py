@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from ..admm.state import Shard
+from ..admm.data import Shard
+from ..admm.sums import combine
 from ..network import Layers
+
+Sums = TypeVar("Sums")
 
 _WIDEST_BYTES = 2_500_000  # of the widest layer's features in one shard
 _LARGEST_RECYCLED = 31 * 2**20
 
 
-def shards(X: Tensor, Y: Tensor, layers: Layers) -> list[Shard]:
-    """The columns of X and Y as shards, for a network of these layers."""
+@dataclass
+class InMemory:
+    """Shards that are visited in their order."""
+
+    shards: list[Shard]
+
+    @property
+    def n_samples(self) -> int:
+        return sum(shard.X.shape[-1] for shard in self.shards)
+
+    def total(self, contribution: Callable[[Shard], Sums]) -> Sums:
+        return reduce(combine, map(contribution, self.shards))
+
+
+def in_memory(X: Tensor, Y: Tensor, layers: Layers, batch: tuple[int, ...] = ()) -> InMemory:
+    """The columns of X and Y for a batch of networks of these layers."""
     if X.device.type != "cpu":
-        return split(X, Y, X.shape[-1])
+        return InMemory(split(X, Y, X.shape[-1]))
     _recycle_freed_memory()
     widest = max(layer.W.shape[-2] for layer in layers)
-    return split(X, Y, _WIDEST_BYTES // (widest * X.element_size()))
+    return InMemory(split(X, Y, _WIDEST_BYTES // (math.prod(batch) * widest * X.element_size())))
 
 
 def split(X: Tensor, Y: Tensor, columns: int) -> list[Shard]:

@@ -1,5 +1,5 @@
 """The paper's theory as quantities one can compute."""
 
-from .lyapunov import lyapunov_weights
+from ..admm.lyapunov import lyapunov_weights
 
 __all__ = ["lyapunov_weights"]

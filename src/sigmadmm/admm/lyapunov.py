@@ -13,19 +13,20 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from ..admm.state import Problem
 from ..network import Layers
+from .data import Data
+from .state import Problem
 
 
-def lyapunov_weights(problem: Problem, layers: Layers, penalty: Sequence[Tensor], Y: Tensor) -> list[Tensor]:
-    """xi_1..xi_N for a run that starts from these layers; penalties beta_1..beta_N, targets Y."""
+def lyapunov_weights(problem: Problem, layers: Layers, penalty: Sequence[Tensor], data: Data) -> list[Tensor]:
+    """xi_1..xi_N for a run with penalties beta_1..beta_N that starts from these layers."""
     N = len(layers)
     L0, L1, L2 = problem.activation.L0, problem.activation.L1, problem.activation.L2
     L3 = 2 * (L1**2 + L2 * L0 + L2)
     g = torch.stack([layer.W.square().sum((-2, -1)).sqrt() for layer in layers]).amax(0)
     beta = [b.squeeze((-2, -1)) for b in penalty]
-    target_norm = Y.to(torch.float64).square().sum((-2, -1)).sqrt()
-    C3 = _bound(L0, g, [layer.W.shape[-2] for layer in layers], problem.n_samples, target_norm, beta[-1])
+    target_norm = data.total(lambda shard: shard.Y.to(torch.float64).square().sum((-2, -1))).sqrt()
+    C3 = _bound(L0, g, [layer.W.shape[-2] for layer in layers], data.n_samples, target_norm, beta[-1])
 
     def weighted(j: int, i: int, p: int) -> Tensor:  # beta_j^-1 (N - j + p) (L1 g)^{2 (i - j)}
         return (N - j + p) * (L1 * g) ** (2 * (i - j)) / beta[j - 1]
