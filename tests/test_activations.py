@@ -187,6 +187,11 @@ def test_own_record_that_is_not_a_sigmoid_trains():
         assert result.history["objective"].min() < 0.5 * np.sum(Y**2)  # better than the zero network
 
 
+def far(u):
+    """All of its bends are beyond 12."""
+    return u * 0 - 1
+
+
 def hard_tanh_slope(u):
     return (u.abs() < 1).to(u.dtype)
 
@@ -218,6 +223,11 @@ WRONG_RECORDS = {
     "L2 is infinite": (own_tanh(L2=inf), "L2=inf is not a positive finite number"),
     "L2 is zero": (own_tanh(L2=0.0), "L2=0.0 is not a positive finite number"),
     "L0 is a string": (own_tanh(L0="1"), "L0='1' is not a positive finite number"),
+    "float64 only": (own_tanh(value=lambda u: torch.tanh(u.double())), "its value turns float32 into float64"),
+    "centre out of sight": (
+        own_tanh(value=far, derivative=lambda u: far(u) * 0, L2=1.0, centre=0.0),
+        "its centre cannot be checked",
+    ),
     "NumPy function": (own_tanh(value=lambda u: np.tanh(u.numpy())), "cannot be evaluated on a tensor"),
     "function that raises": (own_tanh(value=fails), "cannot be evaluated on a tensor (no kernel for this)"),
 }

@@ -195,9 +195,10 @@ CASES = {
         for value in (0, -5, 10.0, "10", None, True, nan)
     },
     **{
-        f"hidden={value!r}": ({"hidden": value}, "hidden=", WHOLE + " 1")
+        f"hidden={value!r}": ({"hidden": value}, "hidden=", WHOLE + " 1, or a list of such widths")
         for value in (0, -4, 4.0, "abc", "4", None, True, {}, Decimal(4))
     },
+    "hidden is too wide": ({"hidden": 2**70}, "must be at most 2147483647"),
     "hidden is empty": ({"hidden": ()}, "hidden is empty", "at least one hidden layer", "hidden=(100,)"),
     "hidden has a zero": ({"hidden": (4, 0)}, "hidden[1]=0", WHOLE + " 1"),
     "hidden has a float": ({"hidden": [4, 3.0]}, "hidden[1]=3.0", WHOLE + " 1"),
@@ -355,7 +356,7 @@ def test_predict_refuses(rows, words):
 def test_a_long_value_is_shortened_in_the_message():
     message = refusal(hidden="a" * 1000)
     check(message, "hidden='aaaa", "aaa... must be")
-    assert len(message) < 120
+    assert len(message) < 140
 
 
 # pandas

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from sigmadmm import InvalidInput
 from sigmadmm.baselines import Baseline, lbfgs, random_features_ridge
 from sigmadmm.initializers import initial_weights
 
@@ -224,6 +225,23 @@ def test_reported_numbers_follow_from_the_weights(baseline, biases, targets):
 def test_baselines_take_other_activations(activation):
     assert lbfgs(X, Y, hidden=(8,), activation=activation, max_iter=50).train_mse < np.var(Y) / 4
     assert random_features_ridge(X, Y, hidden=(30,), activation=activation, init_scale=3.0).train_mse < np.var(Y)
+
+
+def test_ridge_copes_with_features_that_are_all_the_same():
+    """By normal equations or plain QR this was 1e238."""
+    assert ridge(np.zeros((50, 2)), np.arange(50.0), hidden=(50,), regularization=1e-300).train_mse <= np.var(range(50))
+
+
+@pytest.mark.parametrize("baseline", SHORT)
+def test_an_objective_that_overflows_is_refused(baseline):
+    with pytest.raises(InvalidInput, match="the objective overflows"):
+        baseline(X, Y * 1e180, **SHORT[baseline])
+
+
+def test_lbfgs_works_where_gradients_are_switched_off():
+    with torch.inference_mode():
+        inside = lbfgs(X, Y, hidden=(4,), max_iter=5)
+    assert inside.objective == lbfgs(X, Y, hidden=(4,), max_iter=5).objective
 
 
 @pytest.mark.parametrize("baseline", SHORT)

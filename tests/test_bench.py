@@ -27,6 +27,7 @@ def test_a_timing_is_consistent_with_itself():
     assert 0 < timing.ratio_low <= timing.ratio <= timing.ratio_high
     assert timing.floor_ms > 0.2 * 1e3 * timing.needed_gflop / best_rate
     assert timing.iteration_ms > timing.floor_ms
+    assert timing.ratio_low / 3 < timing.iteration_ms / timing.floor_ms < 3 * timing.ratio_high
 
 
 @pytest.fixture

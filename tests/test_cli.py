@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -114,7 +115,7 @@ def test_demo_prints_table_sentences_and_the_next_lines(capsys):
     assert all(name in text for name in ("2.53e-09", "2.62e-09"))
     for finding in demo_report.findings(demo.run(TINY, iterations=3, seed=5)):
         assert " ".join(finding.split()) in text
-    assert output.out.endswith("print(result.message)\n")
+    assert textwrap.dedent(output.out).rstrip().endswith(textwrap.indent(demo_report.OWN_DATA, "  "))
 
 
 @pytestmark_installed

@@ -271,3 +271,30 @@ def test_a_batch_of_extremes_gives_the_same_bits_as_each_alone(name, rule):
 def test_nan_in_b_is_not_hidden(rule):
     """A run must be able to see that V became NaN, so no rule may replace it by a number."""
     assert np.isnan(h_of("sigmoid", rule, np.nan, np.nan))
+
+
+def steep(slope, place):
+    """A sigmoid that bends far from 0."""
+
+    def value(u):
+        return torch.sigmoid(slope * (u - place))
+
+    def bend(u):
+        s = value(u)
+        return slope**2 * s * (1 - s) * (1 - 2 * s)
+
+    L2 = slope**2 / (6 * 3**0.5) * (1 + 1e-9)
+    return Activation("steep", value, lambda u: slope * value(u) * (1 - value(u)), 1.0, slope / 4, L2, second=bend)
+
+
+@pytest.mark.parametrize(("slope", "place"), [(20, 50), (10, 20), (100, 5)])
+def test_sharp_refuses_a_record_whose_bend_its_search_misses(slope, place):
+    """Its bound was once too small by up to a factor 6, without a word."""
+    with pytest.raises(InvalidInput, match=r'curvature="sharp" cannot be shown to majorise activation "steep"'):
+        curvature_rule("sharp", steep(slope, place))
+
+
+def test_sharp_accepts_a_record_whose_bend_it_finds():
+    low, high = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    sigmoid, same = curvature_rule("sharp", ACTIVATIONS["sigmoid"]), curvature_rule("sharp", steep(1, 0))
+    torch.testing.assert_close(same(low, high), sigmoid(low, high), rtol=1e-6, atol=0)

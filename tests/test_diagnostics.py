@@ -66,7 +66,12 @@ def test_kkt_groups_are_the_gradients_of_the_lagrangian(dims, options, activatio
     torch.testing.assert_close(measures.kkt, expected, rtol=1e-10, atol=1e-11)
     torch.testing.assert_close(measures.dual_residual, expected[:6].norm(), rtol=1e-10, atol=0)
     torch.testing.assert_close(measures.primal_residual, expected[6:].norm(), rtol=1e-10, atol=0)
-    assert ((measures.kkt_relative <= measures.kkt) & (measures.kkt_relative >= 0)).all()
+    it = run.iterate()
+    Z_N = it.layers[-1](it.V[-2])
+    norm = (Z_N.square().sum() + it.V[-1].square().sum()).sqrt()
+    torch.testing.assert_close(measures.kkt_relative[7], (Z_N - it.V[-1]).norm() / (1 + norm), rtol=1e-10, atol=1e-12)
+    scale = measures.kkt / measures.kkt_relative
+    assert (scale[measures.kkt > 1e-12] > 1).all()
 
 
 @pytest.mark.parametrize(("dims", "options"), CASES, ids=[str(len(dims) - 1) for dims, _ in CASES])
@@ -135,6 +140,15 @@ def test_tolerances_are_absolute_plus_relative():
     torch.testing.assert_close(large.primal_tolerance, 1e-3 * ((20 * (6 + 5 + 1)) ** 0.5 + norms))
 
 
+def test_the_absolute_part_of_the_dual_tolerance_counts_samples_and_weights():
+    """All terms vanish for zero data and weights: what stays is sqrt(entries of V and W)."""
+    run = small_run((2, 6, 5, 1), "tanh", n=20)
+    zero = [Layer(torch.zeros_like(W), torch.zeros_like(b)) for W, b in run.state.layers]
+    run.restart(zero, torch.zeros_like(run.X), torch.zeros_like(run.Y))
+    entries, weights = 20 * (6 + 5 + 1), 6 * 3 + 5 * 7 + 1 * 6
+    torch.testing.assert_close(measured(run).dual_tolerance.item(), 1e-8 * (entries + weights) ** 0.5)
+
+
 def test_lyapunov_weights_of_a_worked_example():
     """xi written out by hand for N = 3: only earlier layers make xi_2 and xi_3, and xi_1 has no sum."""
     run = small_run((2, 4, 3, 1), "tanh", bias=False, penalty=[900.0, 60.0, 4.0], n=15)
@@ -150,6 +164,19 @@ def test_lyapunov_weights_of_a_worked_example():
     xi_3 = 3 * g**2 * b3**2 / b2 + 4 * b3**2 / s.L1**2 * (3 / b1) * (s.L1 * g) ** 4
     xi = weights(run)
     torch.testing.assert_close(torch.stack(xi), torch.tensor([xi_1, xi_2, xi_3], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("last", [3.2, 1.0])
+def test_lyapunov_weights_when_the_targets_decide(last):
+    """|Y| so large that C3 is |Y| / ((beta_N - 3) g^2), or |Y| / (3 g^2) for beta_N <= 3."""
+    run = small_run((2, 4, 3, 1), "tanh", bias=False, penalty=[900.0, 60.0, last], n=15)
+    run.restart(run.state.layers, run.X, 1e6 * run.Y)
+    g = max(W.norm().item() for W, _ in run.state.layers)
+    C3 = run.Y.norm().item() / ((last - 3 if last > 3 else 3) * g**2)
+    s = ACTIVATIONS["tanh"]
+    L3 = 2 * (s.L1**2 + s.L2 * s.L0 + s.L2)
+    u2 = (s.L1**2 + 2 * L3 * C3 * g) * g**2 + s.L2 * C3 * g**3
+    torch.testing.assert_close(weights(run)[0].item(), 4 * (u2 * 60.0) ** 2 * 3 / 900.0)
 
 
 def test_for_one_hidden_layer_the_first_lyapunov_weight_is_zero():

@@ -33,7 +33,7 @@ def affine(layer, A):
 def close(a, b, *sizes):
     """a = b up to rounding of quantities of the given sizes."""
     scale = sum(size.norm() for size in (a, b, *sizes)) + 1e-300
-    return (a - b).norm() <= 1e-9 * scale
+    return (a - b).norm() <= 1e-7 * scale
 
 
 def square(x):

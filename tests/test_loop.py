@@ -1,6 +1,7 @@
 """The loop: history, stopping, broken numbers, best and last, batches."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 import sigmadmm
 from helpers import network, small_run
+from sigmadmm.admm.ledger import Ledger
 from sigmadmm.admm.loop import Run, iterate
 from sigmadmm.network import Layer
 
@@ -291,3 +293,80 @@ def test_histories_compare_by_their_numbers():
     assert a == b
     assert a != c
     assert a != {}
+
+
+def test_an_infinite_residual_is_never_within_an_infinite_tolerance():
+    """Once "converged": inf <= inf."""
+    X, y = SQUARE
+    result = sigmadmm.train(X, y, hidden=(5,), method="paper", penalty=1e200, max_iter=3)
+    assert result.status is sigmadmm.Status.BROKEN
+    assert "dual residual overflowed" in result.message
+    assert np.isfinite(result.best_network.predict(X)).all()
+
+
+def test_raised_diagonals_are_counted_in_the_result():
+    """Identical features and next to no regularization: rounding makes the Gram matrix indefinite."""
+    X = np.repeat(SQUARE[0], 30, axis=1)
+    options = SMALL | {"hidden": (20, 20), "init_scale": 1e-3, "max_iter": 5}
+    assert sigmadmm.train(X, SQUARE[1], **options, regularization=1e-300).counters["raised diagonals"] > 0
+    assert sigmadmm.train(X, SQUARE[1], **options, regularization=1.0).counters["raised diagonals"] == 0
+
+
+def test_a_network_that_has_ended_keeps_its_best_whatever_comes():
+    layers = [Layer(torch.zeros(2, 1, 1, dtype=torch.float64), None)]
+    ledger = Ledger(layers, (2,))
+    better = [Layer(torch.ones(2, 1, 1, dtype=torch.float64), None)]
+    ledger.record(layers, torch.tensor([5.0, 5.0], dtype=torch.float64), 1)
+    ledger.end((0,), sigmadmm.Status.STOPPED, "")
+    ledger.record(better, torch.tensor([1.0, 1.0], dtype=torch.float64), 2)
+    assert ledger.best[0].W.flatten().tolist() == [0, 1]
+    assert ledger.best_iteration.tolist() == [1, 2]
+    assert ledger.best_objective.tolist() == [5, 1]
+
+
+def test_settings_do_not_change_with_the_users_lists():
+    hidden, initial = [8, 8], sigmadmm.train(*SQUARE, **SMALL).network.weights
+    result = sigmadmm.train(*SQUARE, **SMALL | {"hidden": hidden}, initial=initial)
+    hidden.append(3)
+    initial[0][0][:] = 0
+    again = sigmadmm.train(*SQUARE, **result.settings)
+    assert np.array_equal(again.history["objective"], result.history["objective"])
+
+
+def test_the_state_is_kept_only_on_request():
+    assert sigmadmm.train(*SQUARE, **SMALL).state is None
+    state = sigmadmm.train(*SQUARE, **SMALL, keep_state=True).state
+    assert state.iteration == SMALL["max_iter"]
+    assert state.data.n_samples == len(SQUARE[0])
+
+
+def test_results_survive_pickling():
+    result = sigmadmm.train(*SQUARE, **SMALL, keep_state=True)
+    again = pickle.loads(pickle.dumps(result))
+    assert again.history == result.history
+    assert again.status is result.status
+    assert np.array_equal(again.network.predict(SQUARE[0]), result.network.predict(SQUARE[0]))
+
+
+def test_every_callback_is_ended_even_if_another_one_fails():
+    ended = []
+
+    class Failing(sigmadmm.Callback):
+        def on_end(self, run):
+            ended.append("failing")
+            raise RuntimeError("no disk")
+
+    class Patient(sigmadmm.Callback):
+        def on_end(self, run):
+            ended.append("patient")
+
+    with pytest.raises(RuntimeError, match="no disk"):
+        sigmadmm.train(*SQUARE, **SMALL, callbacks=[Patient(), Failing(), Patient()])
+    assert ended == ["patient", "failing", "patient"]
+
+
+def test_an_empty_history_says_so():
+    X, y = SQUARE
+    result = sigmadmm.train(X, y * 1e200, **SMALL)
+    with pytest.raises(LookupError, match="the history is empty"):
+        _ = result.history.last

@@ -54,16 +54,24 @@ def test_the_meter_itself_counts():
     assert c.sum() == 4000
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("activation", ["sigmoid", "tanh", "arctan", "erf", "algebraic", "gaussian"])
-@pytest.mark.parametrize("dims", [(3, 32, 32, 1), (2, 24, 48, 24, 2), (1, 40, 1)])
-def test_at_most_six_arrays_of_the_widest_layer(dims, activation):
+@pytest.mark.parametrize("dims", [(3, 32, 32, 1), (2, 24, 48, 24, 2), (1, 40, 1), (3, *[32] * 8, 1)])
+def test_at_most_six_arrays_of_the_widest_layer(dims, activation, dtype):
+    """A sweep, watched or not, and the measures after it; arrays are counted in float64, in which sums are taken."""
     n = 20_000
-    run = small_run(dims, activation, n=n)
+    run = small_run(dims, activation, n=n, dtype=dtype)
+    widest = 8 * n * max(dims)
+    small = 60 * 8 * max(dims) ** 2 * len(dims)  # Gram matrices and weights: no n in them
     with PeakMemory() as meter:
         run.steps(1)  # from here on V and the multipliers are among what the meter has seen
-        at_rest, meter.peak = meter.alive, 0
-        run.steps(2)
-    widest = 8 * n * max(dims)
-    small = 40 * 8 * max(dims) ** 2 * len(dims)  # Gram matrices and weights: no n in them
-    assert meter.peak - at_rest <= 6 * widest + small
+        at_rest = meter.alive
+        for work in (
+            lambda: run.method.step(run.state, False),
+            lambda: run.method.step(run.state, True),
+            lambda: run.method.measure(run.state, 1e-8),
+        ):
+            meter.peak = 0
+            work()
+            assert meter.peak - at_rest <= 6 * widest + small
     assert meter.largest <= widest

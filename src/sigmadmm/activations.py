@@ -206,6 +206,9 @@ def _built_in(name: str) -> Activation:
 ACTIVATIONS: dict[str, Activation] = {activation.name: activation for activation in _BUILT_IN}
 
 
+_SEEN = 0.1  # of L2 that must occur on the grid: stated constants may be loose
+
+
 def verify(activation: Activation) -> str | None:
     """What is wrong with a record, as a sentence, or None. Checked on a grid, so it finds slips, not proofs."""
     for name in ("L0", "L1", "L2"):
@@ -225,6 +228,10 @@ def _wrong_function(activation: Activation) -> str | None:
         (slope,) = torch.autograd.grad(s.sum(), u)
     u, s = u.detach(), s.detach()
     stated = activation.derivative(u)
+    single = u.to(torch.float32)
+    for name, values in (("value", activation.value(single)), ("derivative", activation.derivative(single))):
+        if values.dtype != torch.float32:
+            return f"its {name} turns float32 into {str(values.dtype).removeprefix('torch.')}"
     away_from_0 = u.abs() > 1e-9  # a kink of s' at 0 is allowed
     if not torch.allclose(slope[away_from_0], stated[away_from_0], rtol=1e-6, atol=1e-8):
         return "its derivative is not the derivative of its value"
@@ -239,6 +246,8 @@ def _wrong_function(activation: Activation) -> str | None:
     if activation.second is not None and not (activation.second(middle) - bend).abs().mean() <= 1e-3 * activation.L2:
         return "second is not the derivative of its derivative"
     m = activation.centre
+    if m is not None and bend.abs().max() < _SEEN * activation.L2:
+        return f"its centre cannot be checked: no bend near L2={activation.L2:g} in [-12, 12]; rescale its argument"
     if m is not None and not ((activation.value(middle) - m) * bend).max() <= 1e-4 * activation.L0 * activation.L2:
         return f"(s-m)s'' > 0 occurs for its centre m={m:g}"
     return None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,8 +12,9 @@ from torch import Tensor
 
 from . import arrays
 from .activations import ACTIVATIONS, Activation, verify
+from .callbacks import Callback, FunctionCallback
+from .checks import choice, flag, positive, whole
 from .errors import InvalidInput, nearest, reason, shown
-from .errors import choice as choice
 from .initializers import SCHEMES, initial_weights
 from .losses import LOSSES, Loss
 from .network import Layer, Layers, new_layers
@@ -36,34 +35,6 @@ def loss(value: str | Loss) -> Loss:
     return value if isinstance(value, Loss) else choice("loss", value, LOSSES)
 
 
-def flag(argument: str, value: object) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise InvalidInput(f"{argument}={shown(value)} must be True or False")
-    return bool(value)
-
-
-def whole(argument: str, value: Any, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or number < least:
-        raise InvalidInput(f"{argument}={shown(value)} must be a whole number, at least {least}")
-    return number
-
-
-def positive(argument: str, value: Any, *, zero: bool = False) -> float:
-    try:
-        number = math.nan if isinstance(value, (bool, np.bool_, str, bytes)) else float(value)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise InvalidInput(
-            f"{argument}={shown(value)} must be a {'finite number, at least 0' if zero else 'positive finite number'}"
-        )
-    return number
-
-
 def penalties(value: Any, layers: int) -> list[float]:
     """beta_1..beta_N from one number or one per layer."""
     if isinstance(value, str):
@@ -82,10 +53,16 @@ def penalties(value: Any, layers: int) -> list[float]:
 def hidden(value: Any) -> tuple[int, ...]:
     widths = _entries(value)
     if widths is None:
-        return (whole("hidden", value, least=1),)
+        try:
+            return (whole("hidden", value, least=1, most=_WIDEST),)
+        except InvalidInput as error:
+            raise InvalidInput(f"{error}, or a list of such widths") from None
     if not widths:
         raise InvalidInput("hidden is empty; give the width of at least one hidden layer, for example hidden=(100,)")
-    return tuple(whole(f"hidden[{i}]", width, least=1) for i, width in enumerate(widths))
+    return tuple(whole(f"hidden[{i}]", width, least=1, most=_WIDEST) for i, width in enumerate(widths))
+
+
+_WIDEST = 2**31 - 1
 
 
 def _entries(value: Any) -> list[Any] | None:
@@ -123,6 +100,26 @@ def seed(value: Any) -> int:
     if number >= 2**63:
         raise InvalidInput(f"seed={shown(value)} must be below 2**63")
     return number
+
+
+def callback_list(callbacks: Iterable[object]) -> list[Callback]:
+    if isinstance(callbacks, Callback) or callable(callbacks):
+        raise InvalidInput("callbacks must be a list; write callbacks=[...] around the one you passed")
+    if not isinstance(callbacks, Iterable):
+        raise InvalidInput(f"callbacks={shown(callbacks)} must be a list; pass callbacks=[] for none")
+    result: list[Callback] = []
+    for callback in callbacks:
+        if isinstance(callback, Callback):
+            result.append(callback)
+        elif isinstance(callback, type):
+            raise InvalidInput(f"callbacks has the class {callback.__name__}; pass an object: {callback.__name__}()")
+        elif callable(callback):
+            result.append(FunctionCallback(callback))
+        else:
+            raise InvalidInput(
+                f"callbacks has an entry of type {type(callback).__name__}; pass functions or sigmadmm.Callback objects"
+            )
+    return result
 
 
 def check_samples(X: Tensor, Y: Tensor) -> None:

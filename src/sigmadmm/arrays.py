@@ -78,6 +78,8 @@ def _torch_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _dense_and_real(tensor: Tensor, name: str) -> Tensor:
     if tensor.is_complex():
         raise InvalidInput(f"{name} is complex; pass real numbers, for example real and imaginary part as two columns")
+    if tensor.is_meta:
+        raise InvalidInput(f"{name} is a tensor on the meta device, which has no numbers; pass one that has")
     if tensor.layout != torch.strided:
         raise InvalidInput(f"{name} is a sparse tensor; pass a dense one, for example .to_dense() of it")
     return tensor

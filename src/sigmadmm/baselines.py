@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import arguments
+from . import checks
 from .admm.objective import objective
+from .errors import InvalidInput
 from .network import Layer, Layers, Network, forward, hidden_features
 from .settings import Start
 from .setup import Setup, set_up
@@ -51,8 +52,12 @@ def lbfgs(X: Any, Y: Any, max_iter: int = 1000, **start: Any) -> Baseline:
 
     start  as for `random_features_ridge`
     """
-    max_iter = arguments.whole("max_iter", max_iter, least=1)
-    task = set_up(X, Y, Start.of(start))
+    max_iter = checks.whole("max_iter", max_iter, least=1)
+    with torch.inference_mode(False):
+        return _lbfgs(set_up(X, Y, Start.of(start)), max_iter)
+
+
+def _lbfgs(task: Setup, max_iter: int) -> Baseline:
     layers = _working(task)
     parameters = [tensor.requires_grad_() for layer in layers for tensor in layer if tensor is not None]
     optimiser = torch.optim.LBFGS(
@@ -97,8 +102,9 @@ def _ridge(features: Tensor, task: Setup) -> Layer:
     root = task.problem.regularization.sqrt().expand(A.shape[0], 1).clone()
     if bias and not task.problem.regularize_bias:
         root[-1] = 0
+    driver = "gelsy" if A.device.type == "cpu" else "gels"  # the first also copes with numerically deficient rank
     targets = torch.cat([task.Y.mT.to(torch.float64), A.new_zeros(A.shape[0], task.Y.shape[0])])
-    solution = torch.linalg.lstsq(torch.cat([A.mT, torch.diag(root.squeeze(1))]), targets, driver="gels").solution
+    solution = torch.linalg.lstsq(torch.cat([A.mT, torch.diag(root.squeeze(1))]), targets, driver=driver).solution
     return Layer.from_matrix(solution.mT, bias)
 
 
@@ -107,5 +113,7 @@ def _evaluate(layers: Layers, task: Setup, started: float, n_iter: int) -> Basel
     layers = [layer.to(torch.float64) for layer in layers]
     X, Y = task.X.to(torch.float64), task.Y.to(torch.float64)
     F = objective(task.problem, layers, X, Y)
+    if not torch.isfinite(F):
+        raise InvalidInput("the objective overflows; scale X and Y, or use a smaller init_scale")
     mse = (forward(layers, task.problem.activation, X) - Y).square().mean()
     return Baseline(Network(layers, task.problem.activation, task.flat), F.item(), mse.item(), seconds, n_iter)

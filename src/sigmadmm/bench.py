@@ -56,6 +56,9 @@ class Timing:
 def needed_products(dims: Sequence[int]) -> int:
     """Multiplications per sample of the products in one iteration; 6H - 4 of size d x d for H layers of width d.
 
+    Counted as the formulas read. The code needs somewhat fewer: it takes Gram matrices by symmetry, and below a
+    narrow layer never applies a d_j x d_j inverse. So the floor is a fixed yardstick, not a bound of what is possible.
+
     Per layer i: the pre-activation W_i A and the cross term G A^T; from the second on, the Gram matrix A A^T.
     Per hidden layer j below another hidden layer: W V and W^T (...) with W = W_{j+1}; per hidden layer: the
     inverse of its d_j x d_j system applied. The output layer's W V and W^T (...) are counted with their d_N.
@@ -174,4 +177,6 @@ def main(argv: list[str] | None = None) -> None:
         return
     print("float64, " + ", ".join(f"{name} {value}" for name, value in _environment().items()))
     _print_table(timings)
-    print("floor: the products that one iteration needs, at the higher of the two rates measured in the same round.")
+    print(
+        "floor: the products of one iteration as the formulas read, at the higher of the two rates of the same round."
+    )

@@ -8,11 +8,10 @@ called like `on_check`. What it receives is the `Run`: `run.iteration`, `run.his
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from .arguments import whole
-from .errors import InvalidInput, shown
+from .checks import whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,32 +32,14 @@ class Callback:
         """When the run has ended for whatever reason, also by Ctrl-C or an exception."""
 
 
-class _Function(Callback):
+class FunctionCallback(Callback):
+    """A plain function, called like `on_check`."""
+
     def __init__(self, function: Callable[[Run], object]) -> None:
         self.function = function
 
     def on_check(self, run: Run) -> None:
         self.function(run)
-
-
-def as_callbacks(callbacks: Iterable[object]) -> list[Callback]:
-    if isinstance(callbacks, Callback) or callable(callbacks):
-        raise InvalidInput("callbacks must be a list; write callbacks=[...] around the one you passed")
-    if not isinstance(callbacks, Iterable):
-        raise InvalidInput(f"callbacks={shown(callbacks)} must be a list; pass callbacks=[] for none")
-    result: list[Callback] = []
-    for callback in callbacks:
-        if isinstance(callback, Callback):
-            result.append(callback)
-        elif isinstance(callback, type):
-            raise InvalidInput(f"callbacks has the class {callback.__name__}; pass an object: {callback.__name__}()")
-        elif callable(callback):
-            result.append(_Function(callback))
-        else:
-            raise InvalidInput(
-                f"callbacks has an entry of type {type(callback).__name__}; pass functions or sigmadmm.Callback objects"
-            )
-    return result
 
 
 class PrintProgress(Callback):

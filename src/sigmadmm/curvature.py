@@ -21,11 +21,13 @@ import torch
 from torch import Tensor
 
 from .activations import Activation
-from .errors import InvalidInput, choice
+from .checks import choice
+from .errors import InvalidInput
 
 Rule = Callable[[Tensor, Tensor], Tensor]
 
 _MARGIN = 1 + 1e-3  # covers the grid on which "sharp" maximises
+_HARDLY = 4e-3  # of the largest s'': a fine enough grid changes no more from neighbour to neighbour
 
 
 def _largest(low: Tensor, high: Tensor) -> Tensor:
@@ -54,11 +56,19 @@ def _parabola_coefficients(activation: Activation, device: torch.device) -> tupl
     assert activation.second is not None
     linear = torch.arange(1, 4001, dtype=torch.float64) / 250
     half = torch.cat([torch.logspace(-12, 9, 7000, dtype=torch.float64), linear])  # for records of any width
-    u = torch.cat([-half, half])
+    u = torch.cat([-half, half]).sort().values
     s, slope, second = activation.value(u), activation.derivative(u), activation.second(u)
     p, q = 2 * slope**2 + 2 * s * second, 2 * second
     finite = torch.isfinite(p) & torch.isfinite(q)  # far out a user's formula may overflow
     return p[finite].to(device), q[finite].to(device)
+
+
+def _resolved_bend(activation: Activation) -> float:
+    """The largest |s''| on that part of the grid where s'' hardly changes from point to point."""
+    _, q = _parabola_coefficients(activation, torch.device("cpu"))
+    change = q.diff().abs()
+    resolved = change[1:] + change[:-1] <= _HARDLY * q.abs().max()
+    return (q[1:-1][resolved].abs().max() / 2).item() if resolved.any() else 0.0
 
 
 def _sharp(activation: Activation, rule: str = "sharp") -> Rule:
@@ -66,6 +76,13 @@ def _sharp(activation: Activation, rule: str = "sharp") -> Rule:
         raise InvalidInput(
             f'curvature="{rule}" cannot be shown to majorise activation "{activation.name}": its record has no second '
             'derivative; use curvature="paper"'
+        )
+    found = _resolved_bend(activation)
+    if not found >= activation.L2 / _MARGIN:
+        raise InvalidInput(
+            f'curvature="{rule}" cannot be shown to majorise activation "{activation.name}": its record states '
+            f"L2={activation.L2:.6g}, but a search found |s''|={found:.6g} at most; state the least L2, or use "
+            'curvature="paper"'
         )
 
     def largest_curvature(c: Tensor) -> Tensor:

@@ -17,7 +17,9 @@ TIED = 1.01  # objectives within this factor of the lowest share the first place
 OWN_DATA = """\
 import numpy, sigmadmm
 data = numpy.loadtxt("data.csv", delimiter=",", skiprows=1)  # last column: y
-result = sigmadmm.train(data[:, :-1], data[:, -1]); print(result.message)"""
+X, y = data[:, :-1] / data[:, :-1].std(0), data[:, -1]  # columns of unit size
+result = sigmadmm.train(X, y, init_scale=4.0); print(result.message)
+print(result.best_network.predict(X[:5]), "for", y[:5])"""
 
 
 def document(records: Sequence[Record], iterations: int, seed: int) -> dict[str, Any]:

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
-
-T = TypeVar("T")
+from collections.abc import Iterable
 
 
 class InvalidInput(ValueError):
     """An argument that cannot work. The message names the argument, the problem and the cure."""
-
-
-def choice(argument: str, name: object, options: Mapping[str, T]) -> T:
-    """The option of that name, or a refusal that suggests the nearest."""
-    if not isinstance(name, str) or name not in options:
-        raise InvalidInput(f"{argument}={shown(name)} is unknown{nearest(name, options)}")
-    return options[name]
 
 
 def nearest(name: object, valid: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Generator, Tensor
 
-from .errors import choice
+from .checks import choice
 
 Scheme = Callable[[int, int, bool, Generator], Tensor]
 

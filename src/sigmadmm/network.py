@@ -102,7 +102,10 @@ class Network:
         return sum(W.numel() + (0 if b is None else b.numel()) for W, b in self.layers)
 
     def predict(self, X: Any) -> Any:
-        """The network's output for X (samples, features): a tensor on X's device for a tensor, else a NumPy array."""
+        """The network's output for X (samples, features): a tensor for a tensor, else a NumPy array.
+
+        A tensor comes back on X's device, and without a gradient.
+        """
         W = self.layers[0].W
         rows = arrays.to_matrix(X, "X", W.dtype, W.device)
         if rows.shape[1] != self.dims[0]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import arguments, arrays
+from . import arguments, arrays, checks
 from .admm.state import Problem
 from .network import Layers
 from .settings import Start
@@ -27,6 +27,11 @@ class Setup:
     layers: Layers
     flat: bool
 
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """The widths of the hidden layers."""
+        return tuple(layer.W.shape[-2] for layer in self.layers[:-1])
+
 
 def set_up(X: Any, Y: Any, start: Start) -> Setup:
     """Check every argument by name, then build. The first thing that is wrong is raised as `InvalidInput`."""
@@ -39,8 +44,8 @@ def set_up(X: Any, Y: Any, start: Start) -> Setup:
     problem = Problem(
         activation=activation,
         loss=arguments.loss(start.loss),
-        regularization=scalar(arguments.positive("regularization", start.regularization), device),
-        regularize_bias=arguments.flag("regularize_bias", start.regularize_bias),
+        regularization=scalar(checks.positive("regularization", start.regularization), device),
+        regularize_bias=checks.flag("regularize_bias", start.regularize_bias),
     )
     layers = arguments.initial_layers(dims, start, device)
     X_columns, Y_columns = (rows.mT.clone(memory_format=torch.contiguous_format) for rows in (samples, targets))

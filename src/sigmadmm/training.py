@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from . import arguments
+from . import arguments, checks
 from .activations import Activation
 from .admm.loop import Run, iterate
 from .admm.methods import Method
 from .admm.paper import PaperADMM
 from .admm.state import State
-from .callbacks import as_callbacks
 from .curvature import curvature_rule
 from .engine.in_memory import in_memory
+from .network import Network
 from .result import Result
 from .settings import Start
 from .setup import Setup, scalar, set_up
@@ -42,6 +42,7 @@ def train(
     device: Any = "auto",
     callbacks: Iterable[object] = (),
     bias: bool = True,
+    keep_state: bool = False,
 ) -> Result:
     """Train a network by ADMM, without back-propagation and without a learning rate.
 
@@ -57,23 +58,28 @@ def train(
     init, init_scale one of the paper's six schemes, and a factor for all weights
     initial          [(W_1, b_1), ..., (W_N, b_N)] instead, W_i of shape (d_i, d_{i-1}); b_i may be None
     max_iter, tol    at most so many iterations; stop when both residuals are below tol * (sqrt(size) + norms)
-    check_every      measure iterations 1, 1 + check_every, ... and the last
+    check_every      measure iterations 1, 1 + check_every, ... and the last; measuring costs about an iteration
     seed             of the initial weights
     dtype            "float64" or "float32" for the samples; sums and solves are float64 always
     device           "cpu", "cuda", ... or "auto": the GPU if there is one
     callbacks        functions called with the run after every check, or `Callback` objects
     bias             whether layers have thresholds
+    keep_state       whether the result keeps samples, V and multipliers too (`result.state`)
     """
     settings = {name: value for name, value in locals().items() if name not in ("X", "Y", "callbacks")}
     task = set_up(X, Y, Start.of({field.name: settings[field.name] for field in fields(Start)}))
-    algorithm = new_method(task, method, {"penalty": penalty, "curvature": curvature})
-    max_iter = arguments.whole("max_iter", max_iter, least=1)
-    check_every = arguments.whole("check_every", check_every, least=1)
-    tol = arguments.positive("tol", tol, zero=True)
-    hooks = as_callbacks(callbacks)
+    settings |= {"hidden": task.hidden, "penalty": arguments.penalties(penalty, len(task.layers))}
+    if initial is not None:
+        settings["initial"] = Network(task.layers, task.problem.activation).weights
+    algorithm = new_method(task, method, settings)
+    max_iter = checks.whole("max_iter", max_iter, least=1)
+    check_every = checks.whole("check_every", check_every, least=1)
+    tol = checks.positive("tol", tol, zero=True)
+    keep_state = checks.flag("keep_state", keep_state)
+    hooks = arguments.callback_list(callbacks)
     run = Run(algorithm, task.problem, begin(task), max_iter, tol, check_every, flat_output=task.flat)
     iterate(run, hooks)
-    return Result.of(run, settings)
+    return Result.of(run, settings, keep_state)
 
 
 def begin(task: Setup) -> State:
@@ -83,7 +89,7 @@ def begin(task: Setup) -> State:
 
 def new_method(task: Setup, name: str, options: Mapping[str, Any]) -> Method:
     """The method of that name, from those arguments of `train` that are its own."""
-    return arguments.choice("method", name, METHODS)(task, options)
+    return checks.choice("method", name, METHODS)(task, options)
 
 
 def _paper(task: Setup, options: Mapping[str, Any]) -> Method:

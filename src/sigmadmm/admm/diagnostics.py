@@ -118,31 +118,44 @@ class _Split:
     @classmethod
     def of(cls, problem: Problem, layers: Layers, penalty: Sequence[Tensor], shard: Shard) -> _Split:
         N, Y = len(layers), shard.Y.to(torch.float64)
-        V = [features.to(torch.float64) for features in shard.V]
-        Lam = [beta * U.to(torch.float64) for beta, U in zip(penalty, shard.U, strict=True)]
-        gradient = problem.loss.gradient(V[-1], Y)
-        pairs: list[tuple[int, Tensor, Tensor]] = [(6, gradient, Lam[-1])]  # (group, term, term)
-        coupling, backward = torch.zeros((), dtype=torch.float64, device=Y.device), []
+        zero = problem.regularization.new_zeros(problem.batch)
+        residuals, terms = [zero] * 8, [zero] * 8
+        coupling, backward = zero, []
+
+        def compare(group: int, one: Tensor, other: Tensor) -> Tensor:
+            """Record a difference of two terms under its KKT group, and leave it in place of the first."""
+            other = other.to(torch.float64)
+            terms[group - 1] = terms[group - 1] + _square(one) + _square(other)
+            difference = one.sub_(other)
+            residuals[group - 1] = residuals[group - 1] + _square(difference)
+            return difference
+
         A = shard.X.to(torch.float64)
         for i, layer in enumerate(layers, start=1):
-            Z = layer(A)
-            s = Z if i == N else problem.activation.value(Z)
-            D = Lam[i - 1] if i == N else Lam[i - 1] * problem.activation.slope(Z, s)
+            beta = penalty[i - 1]
+            D, s, Lam = _pull_back(problem, layer(A), beta, shard.U[i - 1], i == N)
+            R = compare(8 if i == N else 7, s, shard.V[i - 1])
+            coupling = coupling + beta.squeeze((-2, -1)) / 2 * _square(R) + Lam.mul_(R).sum((-2, -1))
+            del s, R, Lam
             backward.append(cross_moment(D, A, layer.b is not None))
             if i > 1:
-                pairs.append((5 if i == N else 4, layer.W.mT @ D, Lam[i - 2]))
-            pairs.append((8 if i == N else 7, s, V[i - 1]))
-            R = s - V[i - 1]
-            beta = penalty[i - 1].squeeze((-2, -1))
-            coupling = coupling + beta / 2 * _square(R) + (Lam[i - 1] * R).sum((-2, -1))
-            A = V[i - 1]
-        zero = torch.zeros_like(coupling)
-        residuals, terms = [zero] * 8, [zero] * 8
-        for group, one, other in pairs:
-            residuals[group - 1] = residuals[group - 1] + _square(one - other)
-            terms[group - 1] = terms[group - 1] + _square(one) + _square(other)
-        loss = problem.loss.value(V[-1], Y)
+                compare(5 if i == N else 4, layer.W.mT @ D, penalty[i - 2] * shard.U[i - 2].to(torch.float64))
+            del D
+            A = shard.V[i - 1].to(torch.float64)
+        compare(6, problem.loss.gradient(A, Y), penalty[-1] * shard.U[-1].to(torch.float64))
+        loss = problem.loss.value(A, Y)
         return cls(loss, coupling, backward, torch.stack(residuals, -1), torch.stack(terms, -1))
+
+
+def _pull_back(problem: Problem, Z: Tensor, beta: Tensor, U: Tensor, output: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Lam . s'(Z), s(Z) and Lam, with the identity for s in the output layer."""
+    if output:
+        Lam = beta * U.to(torch.float64)
+        return Lam.clone(), Z, Lam
+    s = problem.activation.value(Z)
+    slope = problem.activation.slope(Z, s)
+    Lam = beta * U.to(torch.float64)
+    return slope * Lam, s, Lam
 
 
 def _kkt(problem: Problem, layers: Layers, split: _Split) -> tuple[Tensor, Tensor]:
@@ -159,4 +172,5 @@ def _kkt(problem: Problem, layers: Layers, split: _Split) -> tuple[Tensor, Tenso
 
 
 def _square(matrix: Tensor) -> Tensor:
-    return matrix.square().sum((-2, -1))
+    """Squared Frobenius norm, without a temporary of the matrix's size."""
+    return torch.linalg.vector_norm(matrix, dim=(-2, -1)).square()

@@ -28,6 +28,8 @@ class History(Mapping[str, np.ndarray]):
     @property
     def last(self) -> dict[str, Any]:
         """The newest entry, by column name."""
+        if not self._rows:
+            raise LookupError("the history is empty: the run ended before its first check")
         return self._rows[-1]
 
     def __getitem__(self, column: str) -> np.ndarray:

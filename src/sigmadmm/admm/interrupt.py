@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Interrupt:
-    """While active, the first SIGINT sets `requested`; a second one interrupts at once, as usual.
+    """While active, the first SIGINT sets `requested`; a second one is a KeyboardInterrupt, as usual.
 
     Signal handlers belong to the main thread; elsewhere this does nothing. Nor where SIGINT is ignored (in a
     worker process, say) or was taken over by a program that embeds Python.

@@ -7,6 +7,7 @@ batch ends by its own status and keeps its own last and best weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -66,9 +67,9 @@ class Run:
     def network_of(self, layers: Layers) -> Network:
         return Network(layers, self.problem.activation, self.flat_output)
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: object) -> None:
         """End the run after this iteration, with status "stopped" and this reason in the message."""
-        self.stop_reason = reason
+        self.stop_reason = str(reason)
 
 
 @torch.no_grad()
@@ -78,11 +79,12 @@ def iterate(run: Run, callbacks: Sequence[Callback] = ()) -> None:
     started = perf_counter()
     marks: list[Tensor] = []
     begun: list[Callback] = []
+    interrupt = Interrupt()
     try:
         for callback in callbacks:
             callback.on_start(run)
             begun.append(callback)
-        with Interrupt() as interrupt:
+        with interrupt:
             method.start(state)
             while ledger.running:
                 last = state.iteration + 1 >= run.max_iter or interrupt.requested
@@ -92,7 +94,7 @@ def iterate(run: Run, callbacks: Sequence[Callback] = ()) -> None:
                     continue
                 measures = method.measure(state, run.tol)
                 line = _to_host(measures, state.iteration, perf_counter() - started)
-                _end_broken(ledger, line, marks, method.blocks)
+                _end_broken(ledger, line, marks, method)
                 marks.clear()
                 if not ledger.running:
                     break
@@ -102,10 +104,13 @@ def iterate(run: Run, callbacks: Sequence[Callback] = ()) -> None:
                     callback.on_check(run)
                 _end_finished(run, line, interrupt.requested)
     except KeyboardInterrupt:
+        if interrupt.requested:
+            raise
         ledger.end_running(Status.INTERRUPTED, lambda index: sentences.interrupted(ledger.n_iter[index]))
     finally:
-        for callback in begun:
-            callback.on_end(run)
+        with ExitStack() as ends:  # each gets its turn, even if another one fails
+            for callback in reversed(begun):
+                ends.callback(callback.on_end, run)
 
 
 def _to_host(measures: dict[str, Tensor], iteration: int, seconds: float) -> dict[str, Any]:
@@ -121,8 +126,9 @@ def _of(line: dict[str, Any], index: Index) -> dict[str, Any]:
     return {name: value[index] if isinstance(value, np.ndarray) else value for name, value in line.items()}
 
 
-def _end_broken(ledger: Ledger, line: dict[str, Any], marks: list[Tensor], blocks: list[str]) -> None:
+def _end_broken(ledger: Ledger, line: dict[str, Any], marks: list[Tensor], method: Method) -> None:
     """End the networks in which a number has not been finite since the last check, naming the first such block."""
+    judged = ["objective", *(f"{criterion}_residual" for criterion in method.criteria)]
     finite = torch.isfinite(torch.stack(marks, -1)).cpu().numpy()  # (blocks, *batch, iterations)
     broken = np.moveaxis(~finite, 0, -1)
     for index in ledger.running:
@@ -130,9 +136,9 @@ def _end_broken(ledger: Ledger, line: dict[str, Any], marks: list[Tensor], block
         own = _of(line, index)
         if len(where):
             iteration = line["iteration"] - len(marks) + 1 + where[0][0]
-            what = f"in iteration {iteration} the {blocks[where[0][1]]} block became NaN or infinite"
-        elif not np.isfinite([own["objective"], own["lagrangian"]]).all():
-            what = f"in iteration {line['iteration']} the objective overflowed"
+            what = f"in iteration {iteration} the {method.blocks[where[0][1]]} block became NaN or infinite"
+        elif overflowed := [name for name in judged if not np.isfinite(own[name])]:
+            what = f"in iteration {line['iteration']} the {overflowed[0].replace('_', ' ')} overflowed"
         else:
             continue
         ledger.end(index, Status.BROKEN, sentences.broken(what, ledger.best_iteration[index]))

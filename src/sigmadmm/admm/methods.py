@@ -13,13 +13,11 @@ from .state import State
 class Method(Protocol):
     """The mathematics of one method; the loop calls nothing else. What changes is in the state, never in here.
 
-    name      how messages and files call it
     criteria  which residuals must come below their tolerances: columns "<criterion>_residual" and "_tolerance"
     advice    what a user can do when the iterations ran out, in a sentence
     blocks    names of an iteration's blocks, in the order in which they are updated
     """
 
-    name: str
     advice: str
 
     @property

@@ -66,7 +66,6 @@ class Solved:
 class PaperADMM:
     """Algorithm 1: W_N..W_1, then V_1..V_N, then all multipliers."""
 
-    name = "paper"
     criteria = ("primal", "dual")
     advice = (
         "Allow more iterations, loosen tol, or look at the history: with small regularization and penalty 1 "
@@ -150,16 +149,18 @@ class PaperADMM:
             s = activation.value(Z)
             C = s + shard.U[j - 1]
             shard.V[j - 1], shard.U[j - 1] = updates.feature_block(C, V, G, solved.half_hW[j - 1], solved.gains[j - 1])
-            motion = _squared_norm(shard.V[j - 1] - V) if watch else None
-            del V, C, G  # what is no longer needed goes before the sums take their own temporaries
+            del C, G  # what is no longer needed goes before others take its place
+            motion = _squared_distance(shard.V[j - 1], V) if watch else None
+            del V
             sums.append(_layer_sums(activation, A, Z, s, shard, j, layer.b is not None, motion))
             A = shard.V[j - 1]
+            del Z, s
         Z = layers[-1](A)
         C = Z + shard.U[-1]
         V = shard.V[-1]
         shard.V[-1] = self.problem.loss.prox(C, shard.Y, self.penalty[-1].to(C.dtype))
         shard.U[-1] = updates.scaled_multiplier(C, shard.V[-1])
-        motion = _squared_norm(shard.V[-1] - V) if watch else None
+        motion = _squared_distance(shard.V[-1], V) if watch else None
         sums.append(_layer_sums(None, A, Z, Z, shard, N, layers[-1].b is not None, motion))
         return sums
 
@@ -211,5 +212,5 @@ def _layer_sums(
     return LayerSums(gram, cross_moment(G, A, bias), highest, minus_lowest, motion)
 
 
-def _squared_norm(difference: Tensor) -> Tensor:
-    return difference.to(torch.float64).square().sum((-2, -1))
+def _squared_distance(V: Tensor, old: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(V - old, dim=(-2, -1), dtype=torch.float64).square()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from math import isfinite
 
 
 class Status(Enum):
@@ -57,7 +58,8 @@ def is_converged(line: Mapping[str, float], criteria: Sequence[str]) -> bool:
 
 
 def _met(criterion: str, line: Mapping[str, float]) -> bool:
-    return line[f"{criterion}_residual"] <= line[f"{criterion}_tolerance"]
+    residual = line[f"{criterion}_residual"]
+    return isfinite(residual) and residual <= line[f"{criterion}_tolerance"]
 
 
 def _compare(criterion: str, line: Mapping[str, float]) -> str:
