@@ -62,7 +62,7 @@ class SmallRun:
 
     def iterate(self) -> Iterate:
         Lam = [beta * U for beta, U in zip(self.beta, self.shard.U, strict=True)]
-        return Iterate(list(self.state.layers), list(self.shard.V), Lam)
+        return Iterate(list(self.state.layers), [V.clone() for V in self.shard.V], Lam)
 
     def steps(self, count: int) -> None:
         for _ in range(count):

@@ -70,12 +70,12 @@ def test_gram_of_narrow_wide_odd_and_batched_matrices():
         torch.testing.assert_close(linalg.gram(V), V @ V.mT, rtol=1e-12, atol=1e-12)
 
 
-def test_add_product_in_place_for_every_number_of_dimensions():
+def test_subtract_product_in_place_for_every_number_of_dimensions():
     for batch in [(), (3,), (2, 3)]:
         generator = torch.Generator().manual_seed(3)
         out, A, B = (
             torch.randn(*batch, *size, dtype=torch.float64, generator=generator) for size in [(4, 6), (4, 5), (5, 6)]
         )
-        expected = out + A @ B
-        assert linalg.add_product_(out, A, B) is out
+        expected = out - A @ B
+        assert linalg.subtract_product_(out, A, B) is out
         torch.testing.assert_close(out, expected)

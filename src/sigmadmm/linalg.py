@@ -42,9 +42,11 @@ def solve(M: Tensor, R: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cholesky_solve(R, L), raised
 
 
-def add_product_(out: Tensor, A: Tensor, B: Tensor) -> Tensor:
-    """out += A @ B, without a temporary of the size of out."""
-    return out.addmm_(A, B) if out.ndim == 2 else out.baddbmm_(A, B) if out.ndim == 3 else out.add_(A @ B)
+def subtract_product_(out: Tensor, A: Tensor, B: Tensor) -> Tensor:
+    """out -= A @ B, where possible without a temporary of the size of out."""
+    if out.ndim == 2:
+        return out.addmm_(A, B, alpha=-1)
+    return out.baddbmm_(A, B, alpha=-1) if out.ndim == 3 else out.sub_(A @ B)
 
 
 def gram(V: Tensor) -> Tensor:

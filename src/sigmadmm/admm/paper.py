@@ -147,11 +147,11 @@ class PaperADMM:
             G = _gradient(activation if j < N - 1 else None, above(V), shard.V[j] - shard.U[j])
             Z = layer(A)
             s = activation.value(Z)
-            C = s + shard.U[j - 1]
+            C, old = shard.U[j - 1].add_(s), V.clone() if watch else None
             shard.V[j - 1], shard.U[j - 1] = updates.feature_block(C, V, G, solved.half_hW[j - 1], solved.gains[j - 1])
-            del C, G  # what is no longer needed goes before others take its place
-            motion = _squared_distance(shard.V[j - 1], V) if watch else None
-            del V
+            del C, G, V  # what is no longer needed goes before others take its place
+            motion = None if old is None else _squared_distance(shard.V[j - 1], old)
+            del old
             sums.append(_layer_sums(activation, A, Z, s, shard, j, layer.b is not None, motion))
             A = shard.V[j - 1]
             del Z, s
