@@ -16,6 +16,7 @@ from torch import Tensor
 from . import checks
 from .admm.objective import objective
 from .errors import InvalidInput
+from .losses import squared_error
 from .network import Layer, Layers, Network, forward, hidden_features
 from .settings import Start
 from .setup import Setup, set_up
@@ -41,6 +42,8 @@ def random_features_ridge(X: Any, Y: Any, **start: Any) -> Baseline:
            regularize_bias, init, init_scale, initial, seed, dtype, device, bias
     """
     task = set_up(X, Y, Start.of(start))
+    if task.problem.loss is not squared_error:
+        raise InvalidInput(f'loss="{task.problem.loss.name}" has no exact output layer; only "squared_error" has one')
     started = perf_counter()
     features = hidden_features(_working(task), task.problem.activation, task.X).to(torch.float64)
     output = _ridge(features, task)
@@ -115,5 +118,5 @@ def _evaluate(layers: Layers, task: Setup, started: float, n_iter: int) -> Basel
     F = objective(task.problem, layers, X, Y)
     if not torch.isfinite(F):
         raise InvalidInput("the objective overflows; scale X and Y, or use a smaller init_scale")
-    mse = (forward(layers, task.problem.activation, X) - Y).square().mean()
+    mse = (task.problem.loss.mean(forward(layers, task.problem.activation, X)) - Y).square().mean()
     return Baseline(Network(layers, task.problem.activation, task.flat), F.item(), mse.item(), seconds, n_iter)

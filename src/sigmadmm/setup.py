@@ -40,16 +40,18 @@ def set_up(X: Any, Y: Any, start: Start) -> Setup:
     samples = arrays.to_matrix(X, "X", arguments.dtype(start.dtype), device)
     targets = arrays.to_matrix(Y, "Y", samples.dtype, device, column_for_flat=True)
     arguments.check_samples(samples, targets)
+    loss = arguments.loss(start.loss)
+    flat, targets = arrays.is_flat(Y), loss.targets(targets)
     dims = (samples.shape[1], *arguments.hidden(start.hidden), targets.shape[1])
     problem = Problem(
         activation=activation,
-        loss=arguments.loss(start.loss),
+        loss=loss,
         regularization=scalar(checks.positive("regularization", start.regularization), device),
         regularize_bias=checks.flag("regularize_bias", start.regularize_bias),
     )
     layers = arguments.initial_layers(dims, start, device)
     X_columns, Y_columns = (rows.mT.clone(memory_format=torch.contiguous_format) for rows in (samples, targets))
-    return Setup(problem, X_columns, Y_columns, layers, arrays.is_flat(Y))
+    return Setup(problem, X_columns, Y_columns, layers, flat and targets.shape[1] == 1)
 
 
 def scalar(value: float, device: torch.device) -> Tensor:

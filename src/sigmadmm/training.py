@@ -50,7 +50,7 @@ def train(
     hidden           widths of the hidden layers, at least one
     activation       a name from `sigmadmm.ACTIVATIONS` or an `Activation` record
     method           "paper": Algorithm 1
-    loss             "squared_error"
+    loss             "squared_error", "huber", "cross_entropy" (classes) or "binary_cross_entropy" (labels in [0, 1])
     regularization   lambda in F = 1/2 |Phi(X) - Y|^2 + lambda/2 sum |W|^2, positive
     regularize_bias  whether the sum contains the thresholds
     penalty          beta > 0: a number, or one per layer (hidden layers and the output)

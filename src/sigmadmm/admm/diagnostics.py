@@ -32,7 +32,8 @@ class Measures:
     """One line of the history.
 
     objective         F = loss(Phi(X), Y) + lambda/2 sum |W|^2 of the feed-forward network
-    train_mse         mean over samples and outputs of (Phi(X) - Y)^2, of the feed-forward network
+    train_mse         mean over samples and outputs of (Phi(X) - Y)^2, of the feed-forward network (for the cross-
+                      entropies of its probabilities)
     lagrangian        the augmented Lagrangian
     primal_residual   norm of r7 and r8: by how much the constraints are violated
     primal_tolerance  tol * (sqrt(entries) + norms): what it must come below
@@ -97,7 +98,7 @@ class _Fit:
             A = s.value(Z)
             saturated.append((s.slope(Z, A).abs() < SATURATED * s.L1).sum((-2, -1)).to(torch.float64))
         output = layers[-1](A)
-        return cls(problem.loss.value(output, Y), _square(output - Y), torch.stack(saturated, -1))
+        return cls(problem.loss.value(output, Y), _square(problem.loss.mean(output) - Y), torch.stack(saturated, -1))
 
 
 @dataclass
