@@ -128,7 +128,7 @@ def test_demo_fits_the_width_and_truncates_no_number(columns, monkeypatch, capsy
     assert "…" not in output
     assert "\x1b" not in output
     rows = [line for line in output.splitlines() if line.startswith(("x^2 ", "uv "))]
-    assert [len(NUMBER.findall(row)) for row in rows] == [3, 2, 2, 3, 2, 2, 1] * 2
+    assert [len(NUMBER.findall(row)) for row in rows] == [3, 2, 2, 3, 3, 2, 2, 3, 1] * 2
     assert sum("random features + ridge" in row for row in rows) == 4
 
 
@@ -170,7 +170,7 @@ def test_json_is_all_there_is_on_standard_output(capsys):
     assert output.err == ""
     assert document["settings"]["iterations"] == 2
     assert document["settings"]["seed"] == 1
-    assert len(document["records"]) == 12
+    assert len(document["records"]) == 16
     assert document["findings"]
 
 
@@ -223,6 +223,6 @@ def test_bars_go_to_standard_error_so_that_standard_output_stays_clean(capsys, m
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert sigmadmm_command("demo", "--json", "--iterations", "2") == 0
     output = capsys.readouterr()
-    assert len(json.loads(output.out)["records"]) == 12
+    assert len(json.loads(output.out)["records"]) == 16
     assert "2/2" in output.err
     assert f"uv x1: {demo.LBFGS}" in output.err

@@ -15,7 +15,7 @@ import torch
 import sigmadmm
 from sigmadmm import baselines, datasets, demo, demo_report
 from sigmadmm.callbacks import Callback
-from sigmadmm.demo import ALGORITHM, LBFGS, RIDGE, Record, Task
+from sigmadmm.demo import ALGORITHM, LBFGS, RIDGE, SYNCED, Record, Task
 from sigmadmm.demo_report import findings
 
 TINY = (
@@ -34,7 +34,10 @@ def records() -> list[Record]:
 
 def test_every_method_runs_on_every_task_from_every_scale(records):
     starts = [
-        (task, scale, method) for task in ("x^2", "uv") for scale in (8, 1) for method in (ALGORITHM, RIDGE, LBFGS)
+        (task, scale, method)
+        for task in ("x^2", "uv")
+        for scale in (8, 1)
+        for method in (ALGORITHM, RIDGE, LBFGS, SYNCED)
     ]
     assert [(record.task, record.scale, record.method) for record in records] == starts
 
@@ -54,10 +57,10 @@ def test_algorithm_1_reports_the_lowest_error_over_its_iterations(records):
 def test_the_baselines_start_from_the_same_weights_and_report_one_network(records):
     X, y = datasets.product(25, 1)
     ridge = baselines.random_features_ridge(X, y, hidden=(3, 5), init_scale=1, seed=1, device="cpu")
-    assert records[-2].last_mse == pytest.approx(ridge.train_mse, rel=1e-6)
-    assert records[-2].objective == pytest.approx(ridge.objective, rel=1e-6)
-    assert records[-2].best_mse is None
-    assert records[-2].mse == records[-2].last_mse
+    assert records[-3].last_mse == pytest.approx(ridge.train_mse, rel=1e-6)
+    assert records[-3].objective == pytest.approx(ridge.objective, rel=1e-6)
+    assert records[-3].best_mse is None
+    assert records[-3].mse == records[-3].last_mse
 
 
 def test_lbfgs_gets_its_share_of_iterations(records):
@@ -115,7 +118,7 @@ def test_a_watch_sees_every_method_begin_and_end():
             events.append("done")
 
     demo.run(TINY[:1], scales=(8.0,), iterations=2, watch=Spy())
-    assert events == ["x^2 x8", 1, 2, f"x^2 x8: {RIDGE}", "done", f"x^2 x8: {LBFGS}", "done"]
+    assert events == ["x^2 x8", 1, 2, f"x^2 x8: {RIDGE}", "done", f"x^2 x8: {LBFGS}", "done", f"x^2 x8: {SYNCED}", 1, 2]
 
 
 class _CtrlC(Callback):
@@ -156,7 +159,7 @@ def test_the_document_is_json_with_every_number_and_sentence(records):
     assert document["settings"]["regularization"] == 1e-6
     assert document["tasks"][0] == {"name": "x^2", "hidden": [100, 100], "samples": 1000}
     assert document["records"][0]["best_mse"] == records[0].best_mse
-    assert len(document["records"]) == 12
+    assert len(document["records"]) == 16
     assert document["findings"] == findings(records)
 
 
@@ -194,6 +197,13 @@ def test_the_lines_for_own_data_run_as_printed(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith(result.message + "\n")
     assert len(printed.split(" for ")[-1].split()) >= 5
+
+
+def test_the_default_method_stands_beside_the_others(records):
+    X, y = datasets.square(20, 1)
+    result = sigmadmm.train(X, y, hidden=(4, 4), init_scale=8, max_iter=4, seed=1, device="cpu")
+    assert records[3].objective == pytest.approx(result.history["objective"][-1], rel=1e-6)
+    assert records[3].n_iter == result.n_iter
 
 
 # The sentences. One record of each method, all alike, from which each test departs.
@@ -356,3 +366,11 @@ def test_factors_have_two_digits(mse, factor):
 
 def test_a_perfect_fit_is_not_divided_by():
     assert "(inf times)" in sentence([ours(0.0), rival(RIDGE, 1.0)], RIDGE + ":")
+
+
+def test_the_default_method_is_praised_where_its_objective_is_far_below_the_rest_only():
+    better, alike = (replace(ours(F=F), method=SYNCED, scale=scale) for F, scale in ((0.1, 8.0), (0.9, 1.0)))
+    others = [replace(ours(F=1.0), scale=scale) for scale in (8.0, 1.0)]
+    sentence = f"{SYNCED} reaches an F below that of every other method in x^2 at scale 8 (10 times)."
+    assert sentence in findings([others[0], better, others[1], alike])
+    assert not [line for line in findings([others[1], alike]) if "below that of every other" in line]

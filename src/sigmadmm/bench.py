@@ -108,7 +108,7 @@ def _prepare(dims: tuple[int, ...], n: int) -> Callable[[], object]:
     generator = np.random.default_rng(0)
     X, Y = generator.uniform(-1, 1, (n, dims[0])), generator.uniform(-1, 1, (n, dims[-1]))
     task = set_up(X, Y, Start(hidden=dims[1:-1], device="cpu"))
-    method, state = new_method(task, "paper", {"penalty": 1.0, "curvature": "paper"}), begin(task)
+    method, state = new_method(task, "paper"), begin(task)
     with torch.no_grad():
         method.start(state)
 

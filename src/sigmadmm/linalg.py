@@ -10,7 +10,7 @@ _SMALLEST_SPLIT = 100  # below this, smaller products cost more than they save
 
 
 def cholesky(M: Tensor) -> tuple[Tensor, Tensor]:
-    """L with L L^T = M, or of M with its diagonal raised where rounding made M indefinite.
+    """L with L L^T = M, or of M with its diagonal raised where rounding made M indefinite. Reads M's lower half.
 
     The shift starts at the rounding level of M and grows by powers of ten, only for the matrices that
     failed. Returns L and, per matrix, whether it was raised. A matrix that is not finite gives NaN, never an

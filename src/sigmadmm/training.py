@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from . import arguments, checks
 from .activations import Activation
+from .admm.joint_step import SOLVERS, ByConjugateGradients, cheapest
 from .admm.loop import Run, iterate
 from .admm.methods import Method
 from .admm.paper import PaperADMM
 from .admm.state import State
+from .admm.synced import SyncedADMM
 from .curvature import curvature_rule
 from .engine.in_memory import in_memory
+from .errors import InvalidInput, shown
 from .network import Network
 from .result import Result
 from .settings import Start
@@ -25,12 +30,13 @@ def train(
     Y: Any,
     hidden: Sequence[int] | int = (100, 100),
     activation: str | Activation = "sigmoid",
-    method: str = "paper",
+    method: str = "synced",
     loss: str = "squared_error",
     regularization: float = 1e-6,
     regularize_bias: bool = True,
     penalty: float | Sequence[float] = 1.0,
     curvature: str = "paper",
+    solver: str = "auto",
     init: str = "msra",
     init_scale: float = 1.0,
     initial: Sequence[tuple[Any, Any]] | None = None,
@@ -49,15 +55,17 @@ def train(
     X, Y             (samples, features) and (samples,) or (samples, outputs): NumPy, torch, pandas or lists
     hidden           widths of the hidden layers, at least one
     activation       a name from `sigmadmm.ACTIVATIONS` or an `Activation` record
-    method           "paper": Algorithm 1
+    method           "synced" (trains, converges and says so) or "paper" (Algorithm 1 of the paper)
     loss             "squared_error", "huber", "cross_entropy" (classes) or "binary_cross_entropy" (labels in [0, 1])
     regularization   lambda in F = 1/2 |Phi(X) - Y|^2 + lambda/2 sum |W|^2, positive
     regularize_bias  whether the sum contains the thresholds
-    penalty          beta > 0: a number, or one per layer (hidden layers and the output)
-    curvature        "paper", "tight", "sharp" or "max" (the authors' demo)
+    penalty          method="paper": beta > 0, a number, or one per layer (hidden layers and the output)
+    curvature        method="paper": "paper", "tight", "sharp" or "max" (the authors' demo)
+    solver           method="synced": "samples" or "weights" (direct), "cg", or "auto": the cheapest
     init, init_scale one of the paper's six schemes, and a factor for all weights
     initial          [(W_1, b_1), ..., (W_N, b_N)] instead, W_i of shape (d_i, d_{i-1}); b_i may be None
-    max_iter, tol    at most so many iterations; stop when both residuals are below tol * (sqrt(size) + norms)
+    max_iter, tol    at most so many iterations; converged when the residuals are below tol ("synced": the largest
+                     relative KKT residual; "paper": primal and dual, below tol * (sqrt(size) + norms))
     check_every      measure iterations 1, 1 + check_every, ... and the last; measuring costs about an iteration
     seed             of the initial weights
     dtype            "float64" or "float32" for the samples; sums and solves are float64 always
@@ -68,10 +76,10 @@ def train(
     """
     settings = {name: value for name, value in locals().items() if name not in ("X", "Y", "callbacks")}
     task = set_up(X, Y, Start.of({field.name: settings[field.name] for field in fields(Start)}))
-    settings |= {"hidden": task.hidden, "penalty": arguments.penalties(penalty, len(task.layers))}
+    algorithm = new_method(task, method, settings)
+    settings |= {"hidden": task.hidden} | algorithm.settings
     if initial is not None:
         settings["initial"] = Network(task.layers, task.problem.activation).weights
-    algorithm = new_method(task, method, settings)
     max_iter = checks.whole("max_iter", max_iter, least=1)
     check_every = checks.whole("check_every", check_every, least=1)
     tol = checks.positive("tol", tol, zero=True)
@@ -87,9 +95,26 @@ def begin(task: Setup) -> State:
     return State.begin(task.problem, task.layers, in_memory(task.X, task.Y, task.layers, task.problem.batch))
 
 
-def new_method(task: Setup, name: str, options: Mapping[str, Any]) -> Method:
-    """The method of that name, from those arguments of `train` that are its own."""
-    return checks.choice("method", name, METHODS)(task, options)
+def new_method(task: Setup, name: str, options: Mapping[str, Any] | None = None) -> Method:
+    """The method of that name; `options` are arguments of `train`, of which each method has its own."""
+    build = checks.choice("method", name, METHODS)
+    chosen = OPTIONS | {key: value for key, value in (options or {}).items() if key in OPTIONS}
+    for key, (owner, default) in OWNERS.items():
+        if owner != name and not _equal(chosen[key], default):
+            raise InvalidInput(f'{key}={shown(chosen[key])} is for method="{owner}" only; leave it out, or choose that')
+    return build(task, chosen)
+
+
+OWNERS: dict[str, tuple[str, Any]] = {
+    "penalty": ("paper", 1.0),
+    "curvature": ("paper", "paper"),
+    "solver": ("synced", "auto"),
+}
+OPTIONS = {key: default for key, (_, default) in OWNERS.items()}
+
+
+def _equal(value: Any, default: Any) -> bool:
+    return type(value) is not bool and np.ndim(value) == 0 and bool(value == default)
 
 
 def _paper(task: Setup, options: Mapping[str, Any]) -> Method:
@@ -97,4 +122,11 @@ def _paper(task: Setup, options: Mapping[str, Any]) -> Method:
     return PaperADMM(task.problem, penalty, curvature_rule(options["curvature"], task.problem.activation))
 
 
-METHODS: dict[str, Callable[[Setup, Mapping[str, Any]], Method]] = {"paper": _paper}
+def _synced(task: Setup, options: Mapping[str, Any]) -> Method:
+    if options["solver"] == "auto":
+        return SyncedADMM(task.problem, cheapest(task.layers, task.X.shape[-1]))
+    ways = SOLVERS | {"auto": ByConjugateGradients}  # the message about an unknown name offers them all
+    return SyncedADMM(task.problem, checks.choice("solver", options["solver"], ways)())
+
+
+METHODS: dict[str, Callable[[Setup, Mapping[str, Any]], Method]] = {"synced": _synced, "paper": _paper}

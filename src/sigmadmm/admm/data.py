@@ -8,6 +8,9 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
+from ..activations import Activation
+from ..network import Layers
+
 Sums = TypeVar("Sums")
 
 
@@ -24,6 +27,27 @@ class Shard:
     Y: Tensor
     V: list[Tensor] = field(default_factory=list)
     U: list[Tensor] = field(default_factory=list)
+
+    def forward(self, activation: Activation, layers: Layers) -> None:
+        """V_i = s(W_i V_{i-1} + b_i) and V_N = W_N V_{N-1} + b_N."""
+        working = [layer.to(self.X.dtype) for layer in layers]
+        A, self.V = self.X, []
+        for layer in working[:-1]:
+            A = activation.value(layer(A))
+            self.V.append(A)
+        self.V.append(working[-1](A))
+
+    def at(self, layers: Layers, activation: Activation) -> Shard:
+        """The same samples at other weights."""
+        other = Shard(self.X, self.Y)
+        other.forward(activation, layers)
+        return other
+
+    def pieces(self, columns: int) -> list[Shard]:
+        """The same samples as several shards with at most so many columns, without copies."""
+        fields = [tensor.split(columns, -1) for tensor in (self.X, self.Y, *self.V, *self.U)]
+        layers = len(self.V)
+        return [Shard(X, Y, list(rest[:layers]), list(rest[layers:])) for X, Y, *rest in zip(*fields, strict=True)]
 
     def inputs(self, i: int) -> Tensor:
         """V_{i-1} for layer i = 1..N, with V_0 = X."""

@@ -11,7 +11,7 @@ r4  W_{i+1}^T (Lam_{i+1} . s'(Z_{i+1})) - Lam_i, i <= N-2      r8  Z_N - V_N
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -56,11 +56,20 @@ class Measures:
     saturation: Tensor
 
 
-def measure(problem: Problem, state: State, penalty: Sequence[Tensor], tol: float) -> Measures:
-    """All measures of one iterate, for the penalties beta_1..beta_N of the augmented Lagrangian."""
+def measure(
+    problem: Problem,
+    state: State,
+    penalty: Sequence[Tensor],
+    tol: float,
+    completed: Callable[[Shard], Shard] = lambda shard: shard,
+) -> Measures:
+    """All measures of one iterate, for the penalties beta_1..beta_N of the augmented Lagrangian.
+
+    completed  adds to a shard what the method does not store: V or multipliers
+    """
     layers = [layer.to(torch.float64) for layer in state.layers]
     fit = state.data.total(lambda shard: _Fit.of(problem, layers, shard))
-    split = state.data.total(lambda shard: _Split.of(problem, layers, penalty, shard))
+    split = state.data.total(lambda shard: _Split.of(problem, layers, penalty, completed(shard)))
     ridge = weight_penalty(problem, layers)
     lagrangian = split.loss + split.coupling + ridge
     kkt, norms = _kkt(problem, layers, split)
@@ -164,9 +173,7 @@ def _kkt(problem: Problem, layers: Layers, split: _Split) -> tuple[Tensor, Tenso
     residuals, terms = split.residuals.clone(), split.terms.clone()
     for i, (layer, backward) in enumerate(zip(layers, split.backward, strict=True), start=1):
         group = 0 if i == 1 else 2 if i == len(layers) else 1
-        decay = problem.regularization * layer.matrix
-        if layer.b is not None and not problem.regularize_bias:
-            decay[..., -1] = 0
+        decay = problem.decay(layer) * layer.matrix
         residuals[..., group] += _square(decay + backward)
         terms[..., group] += _square(decay) + _square(backward)
     return residuals.sqrt(), terms.sqrt()

@@ -150,6 +150,12 @@ def _end_finished(run: Run, line: dict[str, Any], interrupted: bool) -> None:
         own = _of(line, index)
         if sentences.is_converged(own, method.criteria):
             ledger.end(index, Status.CONVERGED, sentences.converged(own, method.criteria))
+    stuck = method.stalled(run.state)
+    if stuck is not None:
+        flags = stuck.cpu().numpy()
+        for index in ledger.running:
+            if flags[index]:
+                ledger.end(index, Status.STALLED, sentences.stalled(_of(line, index), method.criteria))
     if run.stop_reason is not None:
         reason = sentences.stopped(run.iteration, run.stop_reason)
         ledger.end_running(Status.STOPPED, lambda index: reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -15,6 +15,7 @@ class Method(Protocol):
 
     criteria  which residuals must come below their tolerances: columns "<criterion>_residual" and "_tolerance"
     advice    what a user can do when the iterations ran out, in a sentence
+    settings  the options it runs with, as `train` takes them
     blocks    names of an iteration's blocks, in the order in which they are updated
     """
 
@@ -24,6 +25,9 @@ class Method(Protocol):
     def criteria(self) -> Sequence[str]: ...
 
     @property
+    def settings(self) -> dict[str, Any]: ...
+
+    @property
     def blocks(self) -> list[str]: ...
 
     def start(self, state: State) -> None:
@@ -31,6 +35,10 @@ class Method(Protocol):
 
     def step(self, state: State, watch: bool) -> Tensor:
         """One iteration, in place; `measure` follows if `watch`. One number per block, finite if the block is."""
+        ...
+
+    def stalled(self, state: State) -> Tensor | None:
+        """Which networks can no longer be improved within rounding; None for a method that cannot tell."""
         ...
 
     def measure(self, state: State, tol: float) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -78,12 +79,17 @@ class PaperADMM:
         self.curvature = curvature
 
     @property
+    def settings(self) -> dict[str, Any]:
+        return {"penalty": [beta.item() for beta in self.penalty]} if not self.problem.batch else {}
+
+    @property
     def blocks(self) -> list[str]:
         N = len(self.penalty)
         return [f"W_{i}" for i in range(N, 0, -1)] + [f"V_{i}" for i in range(1, N + 1)]
 
     def start(self, state: State) -> None:
         layers, data, bias = state.layers, state.data, state.layers[0].b is not None
+        data.total(_zero_multipliers)
         input_gram = data.total(lambda shard: gram_moment(shard.X, bias))
         none = torch.zeros(self.problem.batch, dtype=torch.int64, device=input_gram.device)
         state.counters = {RAISED: none}
@@ -92,7 +98,9 @@ class PaperADMM:
             motion=[],
             # An overflow here would freeze W_1 (its system is infinite, its step zero); as NaN it is found and named.
             input_gram=torch.where(torch.isfinite(input_gram), input_gram, torch.nan),
-            ridge=[self._ridge(layer, beta) for layer, beta in zip(layers, self.penalty, strict=True)],
+            ridge=[
+                (self.problem.decay(layer) / beta).squeeze(-2) for layer, beta in zip(layers, self.penalty, strict=True)
+            ],
             ratio=[beta / above for beta, above in zip(self.penalty[:-1], self.penalty[1:], strict=True)],
             xi=lyapunov_weights(self.problem, layers, self.penalty, data),
         )
@@ -110,6 +118,9 @@ class PaperADMM:
         measures = vars(measure(self.problem, state, self.penalty, tol))
         motion = sum(xi * moved for xi, moved in zip(state.memory.xi, state.memory.motion, strict=True))
         return measures | {"lyapunov": measures["lagrangian"] + motion}
+
+    def stalled(self, state: State) -> None:
+        return None
 
     def solve(self, state: State) -> Solved:
         """All W-blocks, and what the V-blocks need of the new weights."""
@@ -175,19 +186,16 @@ class PaperADMM:
             sums.append(_layer_sums(activation, A, Z, s, shard, i, layer.b is not None, None))
         return sums
 
-    def _ridge(self, layer: Layer, beta: Tensor) -> Tensor:
-        columns = layer.matrix.shape[-1]
-        ridge = (self.problem.regularization / beta).squeeze(-1).repeat_interleave(columns, dim=-1)
-        if layer.b is not None and not self.problem.regularize_bias:
-            ridge[..., -1] = 0
-        return ridge
-
     def _marks(self, state: State) -> Tensor:
         """A number per block, which is finite if the block is."""
         sums = state.memory.sums
         weights = [layer.matrix.sum((-2, -1)) for layer in reversed(state.layers)]
         hidden = [layer.extremes[0] + layer.extremes[1] for layer in sums if layer.extremes]
         return torch.stack([*weights, *hidden, sums[-1].cross.sum((-2, -1))])
+
+
+def _zero_multipliers(shard: Shard) -> None:
+    shard.U = [torch.zeros_like(V) for V in shard.V]
 
 
 def _gradient(activation: Activation | None, Z: Tensor, B: Tensor) -> Tensor:

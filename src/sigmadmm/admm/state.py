@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..activations import Activation
 from ..losses import Loss
 from ..network import Layer, Layers
-from .data import Data, Shard
+from .data import Data
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,13 @@ class Problem:
     regularization: Tensor
     regularize_bias: bool
     batch: tuple[int, ...] = ()
+
+    def decay(self, layer: Layer) -> Tensor:
+        """lambda for every column of [W b], (..., 1, columns); 0 for thresholds that are not regularised."""
+        decay = self.regularization.expand(*self.regularization.shape[:-1], layer.matrix.shape[-1]).clone()
+        if layer.b is not None and not self.regularize_bias:
+            decay[..., -1] = 0
+        return decay
 
 
 @dataclass
@@ -48,21 +54,11 @@ class State:
 
     @staticmethod
     def begin(problem: Problem, layers: Layers, data: Data) -> State:
-        """V by a forward pass through the initial weights, multipliers zero."""
+        """V by a forward pass through the initial weights; a method may add multipliers."""
         layers = [Layer(*(_expand(tensor, problem.batch) for tensor in layer)) for layer in layers]
-        data.total(lambda shard: _begin(problem, layers, shard))
+        data.total(lambda shard: shard.forward(problem.activation, layers))
         return State(layers, data)
 
 
 def _expand(tensor: Tensor | None, batch: tuple[int, ...]) -> Any:
     return None if tensor is None else tensor.expand(*batch, *tensor.shape[-2:]).contiguous()
-
-
-def _begin(problem: Problem, layers: Layers, shard: Shard) -> None:
-    working = [layer.to(shard.X.dtype) for layer in layers]
-    A, shard.V = shard.X, []
-    for layer in working[:-1]:
-        A = problem.activation.value(layer(A))
-        shard.V.append(A)
-    shard.V.append(working[-1](A))
-    shard.U = [torch.zeros_like(V) for V in shard.V]

@@ -11,6 +11,7 @@ class Status(Enum):
     """How a run ended.
 
     CONVERGED    both residuals are below their tolerances
+    STALLED      nothing better can be found within rounding, though the residuals are above their tolerances
     MAX_ITER     the iterations ran out first
     BROKEN       a number was not finite; the last finite and the best network are kept
     INTERRUPTED  Ctrl-C
@@ -18,6 +19,7 @@ class Status(Enum):
     """
 
     CONVERGED = "converged"
+    STALLED = "stalled"
     MAX_ITER = "max_iter"
     BROKEN = "broken"
     INTERRUPTED = "interrupted"
@@ -30,6 +32,14 @@ class Status(Enum):
 def converged(line: Mapping[str, float], criteria: Sequence[str]) -> str:
     met = " and ".join(_compare(criterion, line) for criterion in criteria)
     return f"Converged after {_iterations(line['iteration'])}: {met}."
+
+
+def stalled(line: Mapping[str, float], criteria: Sequence[str]) -> str:
+    failed = " and ".join(_compare(criterion, line) for criterion in criteria if not _met(criterion, line))
+    return (
+        f"Stalled after {_iterations(line['iteration'])}: the objective can fall no further within rounding, though "
+        f"{failed}. This is as precise as it gets; data on a common scale or a larger tol may count as converged."
+    )
 
 
 def out_of_iterations(line: Mapping[str, float], criteria: Sequence[str], advice: str) -> str:

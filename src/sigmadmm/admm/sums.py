@@ -1,7 +1,7 @@
 """Sums over samples: how what two shards contribute becomes what both contribute.
 
-A contribution is a dataclass or list of tensors, which add up; a `Largest` keeps the larger entry instead, None stays
-None.
+A contribution is a dataclass or list of tensors, which add up. A `Largest` keeps the larger entry instead, `Columns`
+are joined side by side, None stays None.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ class Largest:
     value: Tensor
 
 
+@dataclass
+class Columns:
+    """A tensor with the samples in its last dimension: only for methods that need all of them at once."""
+
+    value: Tensor
+
+
 def combine(a: Sums, b: Sums) -> Sums:
     """The contribution of two shards together; both have the same structure."""
     joined: Any = _combine(a, b)
@@ -35,6 +42,8 @@ def _combine(a: Any, b: Any) -> Any:
         return a + b
     if isinstance(a, Largest):
         return Largest(torch.maximum(a.value, b.value))
+    if isinstance(a, Columns):
+        return Columns(torch.cat([a.value, b.value], -1))
     if isinstance(a, list):
         return [_combine(one, other) for one, other in zip(a, b, strict=True)]
     if not is_dataclass(a) or isinstance(a, type):

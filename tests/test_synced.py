@@ -1,0 +1,406 @@
+"""The synchronised method: its step against dense algebra, its promises on random and degenerate problems."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sigmadmm
+from helpers import small_run, tensor
+from sigmadmm import InvalidInput, Status
+from sigmadmm.activations import ACTIVATIONS
+from sigmadmm.admm.joint_step import KAPPA, SOLVERS, ByConjugateGradients, cheapest
+from sigmadmm.admm.linearisation import as_layers, loss_gradient, loss_residual, multipliers, pull_back, tangent
+from sigmadmm.admm.paper import Solved
+from sigmadmm.admm.state import Problem, State
+from sigmadmm.admm.synced import SyncedADMM
+from sigmadmm.admm.updates import EXACT_CURVATURE, feature_gain
+from sigmadmm.engine.in_memory import InMemory, split
+from sigmadmm.initializers import initial_weights
+from sigmadmm.losses import LOSSES
+from sigmadmm.network import Layer, forward
+
+SHAPES = [(2, 5, 1), (3, 4, 6, 2), (1, 4, 3, 5, 3)]
+
+
+def problem_of(dims, loss="squared_error", activation="sigmoid", n=11, bias=True, regularize_bias=True, **options):
+    """A problem and a state with V of the forward pass."""
+    batch, seed = options.get("batch"), options.get("seed", 0)
+    generator = torch.Generator().manual_seed(seed + 1000)
+    shape = () if batch is None else (batch,)
+
+    def draw(*size):
+        return torch.randn(*shape, *size, dtype=torch.float64, generator=generator)
+
+    weights = initial_weights(
+        dims, "lecun_normal", options.get("scale", 2.0), seed if batch is None else [*range(batch)]
+    )
+    layers = [Layer(W, 0.3 * draw(W.shape[-2], 1) if bias else None) for W in weights]
+    X, Y = draw(dims[0], n), draw(dims[-1], n)
+    if loss == "binary_cross_entropy":
+        Y = (Y > 0).double()
+    elif loss == "cross_entropy":
+        Y = torch.softmax(3 * Y, -2)
+    lam = tensor(options.get("regularization", 1e-2))
+    problem = Problem(ACTIVATIONS[activation], LOSSES[loss], lam, regularize_bias, shape)
+    return problem, State.begin(problem, layers, InMemory(split(X, Y, options.get("columns", 4))))
+
+
+def flat(matrices):
+    return torch.cat([matrix.flatten() for matrix in matrices])
+
+
+def function_of_weights(problem, state, read):
+    """`read(output V_N of all samples)` as a function of all [W b] in one vector, and that vector."""
+    shapes = [layer.matrix.shape for layer in state.layers]
+    bias = state.layers[0].b is not None
+    X = torch.cat([shard.X for shard in state.data.shards], -1)
+
+    def function(w):
+        parts = w.split([rows * columns for rows, columns in shapes])
+        layers = as_layers([part.view(shape) for part, shape in zip(parts, shapes, strict=True)], bias)
+        return read(forward(layers, problem.activation, X), layers)
+
+    return function, flat([layer.matrix for layer in state.layers])
+
+
+def decay_of(problem, state):
+    return torch.cat([problem.decay(layer).expand(layer.matrix.shape).flatten() for layer in state.layers])
+
+
+def targets(state):
+    return torch.cat([shard.Y for shard in state.data.shards], -1)
+
+
+def objective_of(problem, state):
+    Y, decay = targets(state), decay_of(problem, state)
+
+    def F(V, layers):
+        w = flat([layer.matrix for layer in layers])
+        return problem.loss.value(V, Y) + (decay * w * w).sum() / 2
+
+    return function_of_weights(problem, state, F)
+
+
+CASES = [(dims, loss, bias) for dims in SHAPES for loss in LOSSES for bias in (True, False)]
+
+
+@pytest.mark.parametrize(("dims", "loss", "bias"), CASES)
+def test_gradient_of_f_is_that_of_autograd(dims, loss, bias):
+    problem, state = problem_of(dims, loss, bias=bias, regularize_bias=dims[0] != 1)
+    F, w = objective_of(problem, state)
+    expected = torch.autograd.functional.jacobian(F, w)
+    found = flat(SyncedADMM(problem, ByConjugateGradients()).gradient(state))
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_tangent_and_pull_back_are_those_of_autograd(activation):
+    problem, state = problem_of((2, 4, 3, 2), activation=activation, columns=100)
+    shard = state.data.shards[0]
+    output, w = function_of_weights(problem, state, lambda V, layers: V)
+    generator = torch.Generator().manual_seed(1)
+    step = [torch.randn(layer.matrix.shape, dtype=torch.float64, generator=generator) for layer in state.layers]
+    D = torch.randn(shard.V[-1].shape, dtype=torch.float64, generator=generator)
+    _, forward_mode = torch.autograd.functional.jvp(output, w, flat(step))
+    _, reverse_mode = torch.autograd.functional.vjp(output, w, D)
+    change = as_layers(step, True)
+    torch.testing.assert_close(tangent(problem, state.layers, change, shard), forward_mode, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(flat(pull_back(problem, state.layers, shard, D)), reverse_mode, rtol=1e-9, atol=1e-10)
+
+
+def dense_step(problem, state, tau):
+    """-(J^T H J + lambda I + tau M)^{-1} grad F from autograd's Jacobian, H = C C^T per sample."""
+    output, w = function_of_weights(problem, state, lambda V, layers: V)
+    J = torch.autograd.functional.jacobian(output, w)  # (outputs, samples, weights)
+    V, Y = output(w), targets(state)
+    if problem.loss.root is not None:
+        J = torch.einsum("aon,anw->onw", problem.loss.root(V, Y), J)
+    J = J.flatten(0, 1)
+    n = state.data.n_samples
+    metrics = []
+    for i, layer in enumerate(state.layers, 1):
+        A = torch.cat([shard.inputs(i) for shard in state.data.shards], -1)
+        if layer.b is not None:
+            A = torch.cat([A, torch.ones(1, n, dtype=A.dtype)])
+        M = torch.eye(len(A), dtype=A.dtype) + (KAPPA / n * A @ A.mT if i < len(state.layers) else 0)
+        metrics.extend([M] * layer.W.shape[0])
+    system = J.mT @ J + torch.diag(decay_of(problem, state)) + tau * torch.block_diag(*metrics)
+    F, w = objective_of(problem, state)
+    return -torch.linalg.solve(system, torch.autograd.functional.jacobian(F, w))
+
+
+@pytest.mark.parametrize("way", SOLVERS)
+@pytest.mark.parametrize(("dims", "loss", "bias"), CASES)
+def test_every_solver_finds_the_damped_gauss_newton_step(dims, loss, bias, way):
+    problem, state = problem_of(dims, loss, bias=bias, regularize_bias=dims[0] != 1)
+    tau = 0.03
+    solver = ByConjugateGradients(most=500, enough=1e-11) if way == "cg" else SOLVERS[way]()
+    system = solver.system(problem, state, tensor(tau))
+    decay = [problem.decay(layer) * layer.matrix for layer in state.layers]
+    found = flat(system.solve(lambda shard: loss_residual(problem, shard), decay))
+    expected = dense_step(problem, state, tau)
+    assert (found - expected).norm() <= 1e-8 * expected.norm()
+    assert (system.iterations > 0) == (way == "cg")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_predicted_decrease_is_that_of_the_quadratic_model(loss):
+    problem, state = problem_of((2, 4, 3, 2), loss)
+    method = SyncedADMM(problem, SOLVERS["samples"]())
+    step = dense_step(problem, state, 0.03)
+    F, w = objective_of(problem, state)
+    g = torch.autograd.functional.jacobian(F, w)
+    output, _ = function_of_weights(problem, state, lambda V, layers: V)
+    dV = torch.autograd.functional.jvp(output, w, step)[1]
+    if problem.loss.root is not None:
+        dV = torch.einsum("aon,an->on", problem.loss.root(output(w), targets(state)), dV)
+    expected = -g @ step - dV.square().sum() / 2 - (decay_of(problem, state) * step * step).sum() / 2
+    sizes = [layer.matrix.numel() for layer in state.layers]
+    parts = [p.view(layer.matrix.shape) for p, layer in zip(step.split(sizes), state.layers, strict=True)]
+    torch.testing.assert_close(method._predicted(state, method.gradient(state), parts), expected, rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_all_optimality_conditions_but_those_of_the_weights_hold(loss):
+    problem, state = problem_of((2, 4, 5, 3, 2), loss)
+    method = SyncedADMM(problem, SOLVERS["samples"]())
+    method.start(state)
+    measures = method.measure(state, 1e-8)
+    gradient = flat(method.gradient(state)).norm()
+    assert (measures["kkt"][3:] <= 1e-13).all()
+    torch.testing.assert_close(measures["dual_residual"], gradient, rtol=1e-10, atol=0)
+    torch.testing.assert_close(measures["lagrangian"], measures["objective"], rtol=1e-12, atol=0)
+
+
+def test_it_is_admm_with_the_sweeps_run_to_their_fixed_point():
+    """With W held fixed, Algorithm 1's own V- and multiplier sweeps converge to what this method sets at once."""
+    run = small_run((2, 6, 5, 4, 1), "sigmoid", penalty=[16.0**3, 16.0**2, 16.0, 1.0], n=30, curvature="sharp")
+    layers, memory = run.state.layers, run.state.memory
+    generator = torch.Generator().manual_seed(0)
+    for V in run.shard.V:
+        V += 0.1 * torch.randn(V.shape, dtype=V.dtype, generator=generator)
+    for _ in range(60):
+        memory.sums = run.method._initial_sums(layers, run.shard)
+        h = [*run.curvatures()[1:-1], torch.full((1, 1), EXACT_CURVATURE, dtype=torch.float64)]
+        gains = [feature_gain(W, h_i, ratio)[0] for (W, _), h_i, ratio in zip(layers[1:], h, memory.ratio, strict=True)]
+        halves = [h_i / 2 * W for (W, _), h_i in zip(layers[1:], h, strict=True)]
+        run.method.sweep(Solved(layers, halves, gains), run.shard, False)
+    fixed = run.shard.at(layers, run.problem.activation)
+    for found, expected in zip(run.shard.V, fixed.V, strict=True):
+        assert (found - expected).norm() <= 1e-8 * expected.norm()
+    for found, expected in zip(run.iterate().Lam, multipliers(run.problem, layers, fixed), strict=True):
+        assert (found - expected).norm() <= 1e-6 * expected.norm()
+
+
+@st.composite
+def problems(draw):
+    depth = draw(st.integers(1, 4))
+    dims = (draw(st.integers(1, 3)), *(draw(st.integers(1, 6)) for _ in range(depth)), draw(st.integers(1, 3)))
+    return problem_of(
+        dims,
+        draw(st.sampled_from(sorted(LOSSES))),
+        draw(st.sampled_from(sorted(ACTIVATIONS))),
+        n=draw(st.integers(2, 15)),
+        bias=draw(st.booleans()),
+        regularization=10 ** draw(st.floats(-14, 4)),
+        scale=10 ** draw(st.floats(-1, 1)),
+        seed=draw(st.integers(0, 10**6)),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.sampled_from(sorted(SOLVERS)))
+def test_f_never_rises_and_never_breaks(problem_and_state, way):
+    problem, state = problem_and_state
+    method = SyncedADMM(problem, SOLVERS[way]())
+    method.start(state)
+    last = state.memory.objective.clone()
+    for _ in range(15):
+        method.step(state, True)
+        F = method.measure(state, 1e-8)["objective"]
+        assert last * (1 + 1e-13) >= F
+        last = F
+
+
+# What users see.
+
+X, Y = sigmadmm.datasets.square(100)
+SMALL = {"hidden": (10, 10), "init": "lecun_normal", "regularization": 1e-4, "max_iter": 500}
+
+
+def certificate(result, X, y, lam):
+    """|grad F| by autograd, from the weights alone."""
+    tensors = [torch.tensor(part, requires_grad=True) for pair in result.network.weights for part in pair]
+    A = torch.tensor(X)
+    for W, b in zip(tensors[:-2:2], tensors[1:-2:2], strict=True):
+        A = torch.sigmoid(A @ W.T + b)
+    output = A @ tensors[-2].T + tensors[-1]
+    F = (output[:, 0] - torch.tensor(y)).square().sum() / 2 + lam / 2 * sum(t.square().sum() for t in tensors)
+    return torch.cat([g.flatten() for g in torch.autograd.grad(F, tensors)]).norm().item()
+
+
+@pytest.mark.parametrize("lam", [1e-4, 1e-6])
+def test_it_converges_and_autograd_agrees(lam):
+    X, y = sigmadmm.datasets.square(500)
+    result = sigmadmm.train(X, y, hidden=(30, 30), init="lecun_normal", regularization=lam, max_iter=2000, tol=2e-9)
+    assert result.status is Status.CONVERGED
+    assert "kkt residual" in result.message
+    assert certificate(result, X, y, lam) < 1e-8
+    assert (result.history["kkt_relative"][-1] < 1e-8).all()
+
+
+def test_precision_far_below_what_the_paper_reports():
+    """x^2 from an ordinary start: the paper's best mean squared error is 2.5e-9."""
+    X, y = sigmadmm.datasets.square(200)
+    result = sigmadmm.train(X, y, hidden=(30, 30), init="lecun_normal", regularization=1e-12, max_iter=300)
+    assert np.mean((result.network.predict(X) - y) ** 2) < 1e-12
+
+
+def test_when_rounding_hides_every_further_decrease_it_says_stalled():
+    result = sigmadmm.train(X, Y, **SMALL | {"regularization": 1.0}, tol=0.0)
+    assert result.status is Status.STALLED
+    assert "can fall no further within rounding, though kkt residual" in result.message
+    assert result.history["kkt_residual"][-1] < 1e-7
+
+
+def test_out_of_iterations_gives_its_own_advice():
+    result = sigmadmm.train(X, Y, **SMALL | {"max_iter": 3})
+    assert result.status is Status.MAX_ITER
+    assert "F never rises" in result.message
+    assert "paper's algorithm" not in result.message
+
+
+def test_last_is_best_and_the_counters_add_up():
+    result = sigmadmm.train(X, Y, **SMALL)
+    F = result.history["objective"]
+    assert (np.diff(F) <= 0).all()
+    assert result.best_iteration == 1 + F.argmin()
+    assert result.counters["accepted steps"] + result.counters["rejected steps"] == result.n_iter
+    assert 0 < result.counters["bent steps"] <= result.counters["accepted steps"]
+    assert result.counters["cg iterations"] == 0
+    assert (np.diff(result.history["accepted"]) >= 0).all()
+
+
+def test_same_seed_twice_gives_the_same_bits():
+    a, b = (sigmadmm.train(X, Y, **SMALL | {"max_iter": 30}) for _ in range(2))
+    assert np.array_equal(a.history["objective"], b.history["objective"])
+
+
+def test_the_cheapest_way_is_chosen_and_shown():
+    dims = [((1, 100, 100, 1), 1000, "samples"), ((4, 10, 1), 5000, "weights"), ((784, 200, 10), 60_000, "cg")]
+    for sizes, n, way in dims:
+        layers = [Layer(W, W.new_zeros(len(W), 1)) for W in initial_weights(sizes)]
+        assert cheapest(layers, n).name == way
+    assert sigmadmm.train(X, Y, **SMALL | {"max_iter": 2}).settings["solver"] in ("samples", "weights")
+
+
+@pytest.mark.parametrize("way", SOLVERS)
+def test_a_way_can_be_forced(way):
+    result = sigmadmm.train(X, Y, **SMALL | {"max_iter": 40}, solver=way)
+    assert result.settings["solver"] == way
+    assert (result.counters["cg iterations"] > 0) == (way == "cg")
+    assert result.history["objective"][-1] < 0.1 * result.history["objective"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"solver": "cholesky"}, 'solver="cholesky" is unknown'),
+        ({"solver": "cg", "method": "paper"}, "solver='cg' is for method=\"synced\" only"),
+        ({"penalty": 2.0}, 'penalty=2.0 is for method="paper" only'),
+        ({"penalty": [1.0, 1.0, 1.0]}, 'is for method="paper" only'),
+        ({"curvature": "tight"}, "curvature='tight' is for method=\"paper\" only"),
+    ],
+)
+def test_an_option_of_another_method_is_refused_by_name(arguments, words):
+    with pytest.raises(InvalidInput) as caught:
+        sigmadmm.train(X, Y, **SMALL | arguments)
+    assert words.replace('"cholesky"', "'cholesky'") in str(caught.value)
+
+
+@pytest.mark.parametrize("way", SOLVERS)
+def test_networks_of_a_batch_do_what_they_do_alone(way):
+    dims, lams = (2, 6, 5, 2), torch.tensor([1e-3, 1e-2, 1.0], dtype=torch.float64)[:, None, None]
+    problem, state = problem_of(dims, batch=3, n=20, regularization=lams)
+    start = state.layers
+    method = SyncedADMM(problem, SOLVERS[way]())
+    method.start(state)
+    for _ in range(4):
+        method.step(state, False)
+    for b in range(3):
+        X, Y = (torch.cat([getattr(shard, name)[b] for shard in state.data.shards], -1) for name in ("X", "Y"))
+        alone = Problem(problem.activation, problem.loss, lams[b], True)
+        one = State.begin(alone, [Layer(W[b], t[b]) for W, t in start], InMemory(split(X, Y, 100)))
+        single = SyncedADMM(alone, SOLVERS[way]())
+        single.start(one)
+        for _ in range(4):
+            single.step(one, False)
+        torch.testing.assert_close(state.memory.objective[b], one.memory.objective, rtol=1e-8, atol=0)
+        assert state.counters["accepted steps"][b] == one.counters["accepted steps"]
+
+
+def rows(n=40, seed=0):
+    return np.random.default_rng(seed).uniform(-1, 1, (n, 2))
+
+
+SMOOTH = rows()[:, 0] * rows()[:, 1]
+DEGENERATE = {
+    "a constant feature": (np.c_[rows(), np.ones(40)], SMOOTH, {}),
+    "a feature of zeros": (np.c_[rows(), np.zeros(40)], SMOOTH, {}),
+    "duplicate rows": (np.r_[rows()[:20], rows()[:20]], np.r_[SMOOTH[:20], SMOOTH[:20]], {}),
+    "contradicting duplicate rows": (np.r_[rows()[:20], rows()[:20]], SMOOTH, {}),
+    "duplicate columns": (np.c_[rows(), rows()], SMOOTH, {}),
+    "two samples": (rows(2), np.array([1.0, -1.0]), {}),
+    "far fewer samples than weights": (rows(5), SMOOTH[:5], {"hidden": (16, 16)}),
+    "constant targets": (rows(), np.full(40, 3.0), {}),
+    "zero targets": (rows(), np.zeros(40), {}),
+    "targets of size 1e8": (rows(), 1e8 * SMOOTH, {}),
+    "targets of size 1e-8": (rows(), 1e-8 * SMOOTH, {"regularization": 1e-20}),
+    "features of size 1e6": (1e6 * rows(), SMOOTH, {}),
+    "features of size 1e-6": (1e-6 * rows(), SMOOTH, {}),
+    "lambda 1e-14": (rows(), SMOOTH, {"regularization": 1e-14}),
+    "lambda 1e4": (rows(), SMOOTH, {"regularization": 1e4}),
+    "one class only": (rows(), np.eye(3)[np.zeros(40, int)], {"loss": "cross_entropy"}),
+    "a class that never occurs": (rows(), np.eye(3)[(SMOOTH > 0).astype(int)], {"loss": "cross_entropy"}),
+    "separable classes": (rows(), (rows()[:, 0] > 0) * 1.0, {"loss": "binary_cross_entropy", "regularization": 1e-10}),
+    "outliers": (rows(), np.where(np.arange(40) == 7, 1e6, SMOOTH), {"loss": "huber"}),
+}
+
+
+@pytest.mark.parametrize("way", SOLVERS)
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_degenerate_data_work(case, way):
+    """F falls to at most what the best constant network reaches, nothing breaks, and the end has a name."""
+    X, y, arguments = DEGENERATE[case]
+    options = {"hidden": (6, 5), "init": "lecun_normal", "regularization": 1e-6, "max_iter": 60} | arguments
+    result = sigmadmm.train(X, y, **options, solver=way)
+    F = result.history["objective"]
+    assert result.status in (Status.CONVERGED, Status.STALLED, Status.MAX_ITER)
+    assert (np.diff(F) <= 0).all()
+    assert np.isfinite(result.network.predict(X)).all()
+    if "loss" not in arguments and case != "features of size 1e6":  # there the untrained units are flat
+        constant = np.var(y) * len(y) / 2 + options["regularization"] / 2 * np.mean(y) ** 2
+        assert F[-1] <= constant * (1 + 1e-6) + 1e-12
+
+
+def test_float32_samples_are_trained_to_single_precision():
+    double, single = (
+        sigmadmm.train(X, Y, **SMALL | {"max_iter": 100}, dtype=dtype) for dtype in ("float64", "float32")
+    )
+    assert np.isfinite(single.history["objective"]).all()
+    assert single.history["objective"][-1] < 2 * double.history["objective"][-1]
+
+
+def test_regularization_of_thresholds_can_be_left_out():
+    shifted = sigmadmm.train(X, Y + 100, **SMALL | {"regularization": 10.0}, regularize_bias=False)
+    plain = sigmadmm.train(X, Y + 100, **SMALL | {"regularization": 10.0})
+    assert shifted.history["objective"][-1] < plain.history["objective"][-1] / 5
+    assert abs(shifted.network.predict(X).mean() - 100.33) < 0.1
+
+
+def test_loss_gradient_is_what_the_multiplier_of_the_output_is():
+    problem, state = problem_of((2, 4, 2), "cross_entropy", columns=100)
+    shard = state.data.shards[0]
+    assert torch.equal(multipliers(problem, state.layers, shard)[-1], loss_gradient(problem, shard))
