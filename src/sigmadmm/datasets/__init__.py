@@ -1,5 +1,5 @@
 """Data to try things on."""
 
-from .functions import product, square
+from .functions import l1_radial, l2_radial, product, square
 
-__all__ = ["product", "square"]
+__all__ = ["l1_radial", "l2_radial", "product", "square"]

@@ -1,0 +1,236 @@
+"""The objective F against seconds: our methods and others from the same weights (python -m benchmarks.methods).
+
+F is computed here, in float64, from the weights that a method shows; its own numbers are not asked for. The clock
+stands still while it shows them. Results are added to a JSON file as they come, so a run can be interrupted and
+continued; several processes can share the work, each with a --part of its own, until --report joins the parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.competitors import COMPETITORS, Start, Weights
+from benchmarks.tasks import TASKS
+
+INITS = {
+    "msra": ("msra", 1.0),
+    "lecun": ("lecun_uniform", 1.0),
+    "xavier": ("xavier", 1.0),
+    "orthogonal": ("orthogonal_uniform", 1.0),
+    "msra x8": ("msra", 8.0),
+}
+LAMBDAS, SEEDS, MARKS = (1e-6, 1e-4), (0, 1, 2), (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+def objective(weights: Weights, X: np.ndarray, Y: np.ndarray, lam: float) -> float:
+    """F of a sigmoid network, thresholds regularised."""
+    A = X
+    for i, (W, b) in enumerate(weights):
+        Z = A @ W.T + b
+        A = Z if i == len(weights) - 1 else 0.5 * (1 + np.tanh(Z / 2))
+    squares = sum((W**2).sum() + (b**2).sum() for W, b in weights)
+    return float(((A - Y) ** 2).sum() / 2 + lam / 2 * squares)
+
+
+def trajectory(method: str, start: Start, seconds: float) -> list[tuple[float, float]]:
+    """(seconds, lowest F so far) whenever F fell, with the clock standing still while F is computed."""
+    points: list[tuple[float, float]] = []
+    paused = 0.0
+    began = perf_counter()
+
+    def show(read: Callable[[], Weights]) -> bool:
+        nonlocal paused
+        now = perf_counter()
+        elapsed = now - began - paused
+        F = objective(read(), start.X, start.Y, start.regularization)
+        if elapsed <= seconds and np.isfinite(F) and (not points or points[-1][1] > F):
+            points.append((elapsed, F))
+        paused += perf_counter() - now
+        return elapsed < seconds
+
+    COMPETITORS[method](start, show)
+    return points
+
+
+def at(points: Sequence[Sequence[float]], seconds: float) -> float:
+    """The lowest F by then; inf if nothing was shown yet."""
+    return min((F for t, F in points if t <= seconds), default=float("inf"))
+
+
+def cases(tasks: Sequence[str], inits: Sequence[str], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    keys = ("task", "init", "lambda", "seed")
+    return [dict(zip(keys, values, strict=True)) for values in itertools.product(tasks, inits, LAMBDAS, seeds)]
+
+
+def run_case(case: dict[str, Any], method: str, seconds: float) -> dict[str, Any]:
+    task = TASKS[case["task"]]
+    init, scale = INITS[case["init"]]
+    X, Y = task.sample(case["seed"])
+    start = Start(X, Y, task.hidden, case["lambda"], init, scale, case["seed"])
+    points = trajectory(method, start, seconds)
+    return {**case, "method": method, "seconds": seconds, "F": {str(m): at(points, m) for m in MARKS if m <= seconds}}
+
+
+def compare(records: Sequence[dict[str, Any]], mark: str, ours: str = "synced") -> list[dict[str, Any]]:
+    """Against each rival, on the function tasks: in how many runs F is lower, and the worst ratio."""
+    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    for record in records:
+        if TASKS[record["task"]].is_function and mark in record["F"]:
+            key = (record["task"], record["init"], record["lambda"], record["seed"])
+            found.setdefault(key, {})[record["method"]] = record["F"][mark]
+    lines = []
+    for rival in sorted({method for by in found.values() for method in by} - {ours}):
+        ratios = np.array([by[ours] / by[rival] for by in found.values() if ours in by and rival in by])
+        if len(ratios):
+            lines.append(
+                {
+                    "rival": rival,
+                    "seconds": float(mark),
+                    "runs": len(ratios),
+                    "lower": float((ratios < 1).mean()),
+                    "worst": float(ratios.max()),
+                    "geometric_mean": float(np.exp(np.log(np.maximum(ratios, 1e-300)).mean())),
+                }
+            )
+    return lines
+
+
+def table(lines: Sequence[dict[str, Any]]) -> str:
+    head = (
+        "| rival | seconds | runs | synced lower in | worst ratio | geometric mean ratio |\n|---|---|---|---|---|---|\n"
+    )
+    return head + "".join(
+        f"| {x['rival']} | {x['seconds']:g} | {x['runs']} | {x['lower']:.1%} | {x['worst']:.2f} "
+        f"| {x['geometric_mean']:.3g} |\n"
+        for x in lines
+    )
+
+
+def picture(records: Sequence[dict[str, Any]], path: Path) -> None:
+    """Performance profile: in which share of the runs a method's F is within a factor of the lowest, at each mark."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    marks = [mark for mark in ("2.0", "8.0") if any(mark in record["F"] for record in records)]
+    figure, axes = pyplot.subplots(1, max(1, len(marks)), figsize=(5 * max(1, len(marks)), 4), squeeze=False)
+    factors = np.logspace(0, 4, 200)
+    for axis, mark in zip(axes[0], marks, strict=False):
+        runs: dict[tuple[Any, ...], dict[str, float]] = {}
+        for record in records:
+            key = (record["task"], record["init"], record["lambda"], record["seed"])
+            runs.setdefault(key, {})[record["method"]] = record["F"].get(mark, float("inf"))
+        for method in COMPETITORS:
+            ratios = np.array([by[method] / min(by.values()) for by in runs.values() if method in by])
+            if len(ratios):
+                axis.semilogx(factors, [(ratios <= f).mean() for f in factors], label=method)
+        axis.set(xlabel="F within this factor of the lowest", ylabel="share of runs", title=f"after {float(mark):g} s")
+        axis.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def _processor() -> str:
+    """What Linux calls it, else the architecture."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def environment(threads: int) -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "processor": _processor(),
+        "threads": threads,
+    }
+
+
+def warm_up(method: str) -> None:
+    """What a method imports and compiles at its first call is not its speed."""
+    X = np.linspace(-1, 1, 20)[:, None]
+    trajectory(method, Start(X, X**2, (3, 3), 1e-3, "xavier", 1.0, 0), 0.05)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.methods", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--methods", nargs="+", choices=COMPETITORS, default=list(COMPETITORS))
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--inits", nargs="+", choices=INITS, default=list(INITS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--seconds", type=float, default=8.0, help="per run (default: 8)")
+    parser.add_argument("--threads", type=int, default=1, help="for torch and NumPy (default: 1)")
+    parser.add_argument("--out", type=Path, default=Path("results/methods"), help="folder (default: results/methods)")
+    parser.add_argument("--part", default="", help="write to a file of this name beside the results")
+    parser.add_argument("--report", action="store_true", help="run nothing; join the parts, make table and picture")
+    options = parser.parse_args(argv)
+    torch.set_num_threads(options.threads)
+    options.out.mkdir(parents=True, exist_ok=True)
+    results = options.out / f"{options.threads}-thread.json"
+    if options.report:
+        parts = sorted(options.out.glob(f"{options.threads}-thread.part-*.json"))
+        _save(results, [_load(path) for path in [results, *parts]])
+        for path in parts:
+            path.unlink()
+    else:
+        path = results.with_suffix(f".part-{options.part}.json") if options.part else results
+        _run(options, path, done=[record for known in {results, path} for record in _load(known)["records"]])
+    _report(_load(results)["records"], results)
+
+
+def _load(path: Path) -> dict[str, list[Any]]:
+    return json.loads(path.read_text()) if path.exists() else {"environments": [], "records": []}
+
+
+def _save(path: Path, documents: Sequence[dict[str, list[Any]]]) -> None:
+    """The documents' records one after another, and every environment once."""
+    environments: list[Any] = []
+    for document in documents:
+        environments += [place for place in document["environments"] if place not in environments]
+    records = [record for document in documents for record in document["records"]]
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"environments": environments, "records": records}, indent=0))
+    os.replace(temporary, path)
+
+
+def _run(options: argparse.Namespace, path: Path, done: list[dict[str, Any]]) -> None:
+    keys = ("task", "init", "lambda", "seed", "method", "seconds")
+    known = {tuple(record[key] for key in keys) for record in done}
+    new: dict[str, list[Any]] = {"environments": [environment(options.threads)], "records": []}
+    before = _load(path)
+    for method in options.methods:
+        warm_up(method)
+    for case in cases(options.tasks, options.inits, options.seeds):
+        for method in options.methods:
+            if (*case.values(), method, options.seconds) in known:
+                continue
+            new["records"].append(run_case(case, method, options.seconds))
+            print(*case.values(), method, {mark: f"{F:.2e}" for mark, F in new["records"][-1]["F"].items()}, flush=True)
+            _save(path, [before, new])
+
+
+def _report(records: list[dict[str, Any]], results: Path) -> None:
+    lines = [line for mark in ("2.0", "8.0") for line in compare(records, mark)]
+    if not lines:
+        return
+    results.with_suffix(".md").write_text(table(lines))
+    print(table(lines))
+    picture(records, results.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
