@@ -58,3 +58,14 @@ def test_predictions_for_a_tensor_come_back_on_its_device():
     for device in ("cpu", "cuda"):
         rows = torch.as_tensor(DATA[0], device=device)
         assert network.predict(rows).device == rows.device
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "cross_entropy"])
+@pytest.mark.parametrize("solver", ["samples", "weights", "cg"])
+def test_the_default_method_agrees_with_the_cpu(solver, loss):
+    X, y = DATA
+    y = (y > 0).astype(int) if loss == "cross_entropy" else y
+    options = {"hidden": (8, 6), "regularization": 1e-3, "max_iter": 5, "solver": solver, "loss": loss}
+    there, here = (sigmadmm.train(X, y, **options, init="lecun_normal", device=device) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(there.history["objective"], here.history["objective"], rtol=1e-6)
+    assert there.counters == here.counters

@@ -52,3 +52,8 @@ def test_readme_names_every_status():
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert not [status for status in sigmadmm.Status if f"`{status}`" not in text]
+
+
+def test_the_comparison_in_the_documentation_is_the_one_in_the_results():
+    table = (ROOT / "results" / "methods" / "1-thread.md").read_text(encoding="utf-8")
+    assert table in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")

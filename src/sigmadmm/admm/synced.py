@@ -25,11 +25,11 @@ from .state import Problem, State
 ACCEPTED, REJECTED, BENT = "accepted steps", "rejected steps", "bent steps"
 RAISED, CG = "raised diagonals", "cg iterations"
 
-FIRST_DAMPING, LEAST_DAMPING = 1e-2, 1e-20
+FIRST_DAMPING, LEAST_DAMPING = 1e-1, 1e-20
 LEAST_GAIN = 1e-4  # of the predicted decrease that a step must reach
 ROUNDING = 1e-15  # relative to F: a predicted decrease below it cannot be seen
 PROBE = 0.1  # share of the step at which the bend of the output is measured
-LARGEST_BEND = 0.75  # of the acceleration's length relative to the step's
+LARGEST_BEND = 0.5  # of the acceleration's length relative to the step's
 
 
 @dataclass
