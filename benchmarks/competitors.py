@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import sigmadmm
-from sigmadmm.admm import joint_step
+from sigmadmm.admm import direct_solvers, joint_step
 
 Weights = list[tuple[np.ndarray, np.ndarray]]
 Show = Callable[[Callable[[], Weights]], bool]  # whether to go on
@@ -63,7 +63,7 @@ def by_train(**options: Any) -> Callable[[Start, Show], None]:
 @contextmanager
 def _plain_levenberg_marquardt() -> Iterator[None]:
     """Our own step without what makes it ours: no covariance in the damping, no bend."""
-    ways = (joint_step.BySamples, joint_step.ByWeights)
+    ways = (direct_solvers.BySamples, direct_solvers.ByWeights)
     kappa, joint_step.KAPPA = joint_step.KAPPA, 0.0
     for way in ways:
         way.direct = False

@@ -10,9 +10,11 @@ import sigmadmm
 from helpers import small_run, tensor
 from sigmadmm import InvalidInput, Status
 from sigmadmm.activations import ACTIVATIONS
-from sigmadmm.admm.joint_step import KAPPA, SOLVERS, ByConjugateGradients, cheapest
+from sigmadmm.admm.conjugate_gradients import ByConjugateGradients
+from sigmadmm.admm.joint_step import KAPPA
 from sigmadmm.admm.linearisation import as_layers, loss_gradient, loss_residual, multipliers, pull_back, tangent
 from sigmadmm.admm.paper import Solved
+from sigmadmm.admm.solvers import SOLVERS, cheapest
 from sigmadmm.admm.state import Problem, State
 from sigmadmm.admm.synced import SyncedADMM
 from sigmadmm.admm.updates import EXACT_CURVATURE, feature_gain
@@ -307,7 +309,7 @@ def test_a_way_can_be_forced(way):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"solver": "cholesky"}, 'solver="cholesky" is unknown'),
+        ({"solver": "cholesky"}, 'solver=\'cholesky\' is unknown. Valid: "auto", "samples", "weights", "cg"'),
         ({"solver": "cg", "method": "paper"}, "solver='cg' is for method=\"synced\" only"),
         ({"penalty": 2.0}, 'penalty=2.0 is for method="paper" only'),
         ({"penalty": [1.0, 1.0, 1.0]}, 'is for method="paper" only'),
@@ -317,7 +319,7 @@ def test_a_way_can_be_forced(way):
 def test_an_option_of_another_method_is_refused_by_name(arguments, words):
     with pytest.raises(InvalidInput) as caught:
         sigmadmm.train(X, Y, **SMALL | arguments)
-    assert words.replace('"cholesky"', "'cholesky'") in str(caught.value)
+    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("way", SOLVERS)

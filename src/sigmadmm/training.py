@@ -10,10 +10,10 @@ import numpy as np
 
 from . import arguments, checks
 from .activations import Activation
-from .admm.joint_step import SOLVERS, ByConjugateGradients, cheapest
 from .admm.loop import Run, iterate
 from .admm.methods import Method
 from .admm.paper import PaperADMM
+from .admm.solvers import SOLVERS, cheapest
 from .admm.state import State
 from .admm.synced import SyncedADMM
 from .curvature import curvature_rule
@@ -123,9 +123,7 @@ def _paper(task: Setup, options: Mapping[str, Any]) -> Method:
 
 
 def _synced(task: Setup, options: Mapping[str, Any]) -> Method:
-    if options["solver"] == "auto":
-        return SyncedADMM(task.problem, cheapest(task.layers, task.X.shape[-1]))
-    ways = SOLVERS | {"auto": ByConjugateGradients}  # the message about an unknown name offers them all
+    ways = {"auto": lambda: cheapest(task.layers, task.X.shape[-1])} | SOLVERS
     return SyncedADMM(task.problem, checks.choice("solver", options["solver"], ways)())
 
 
