@@ -179,7 +179,7 @@ def test_the_introduction_says_how_much_less_than_the_paper_this_is():
 
 def test_the_explanations_say_which_iterate_is_the_best_and_what_the_paper_averaged():
     text = " ".join(demo_report.explanations())
-    assert "best: the lowest over Algorithm 1's iterations" in text
+    assert "best: the lowest over all iterations" in text
     assert "what the paper's authors report" in text
     assert "mean over 20 trials after 2000 epochs" in text
     assert "2x100 for x^2, 2x300 for uv" in text

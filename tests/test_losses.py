@@ -123,6 +123,8 @@ def test_algorithm_1_lowers_every_loss(name):
         (CLASSES - 1, "cross_entropy", "classes 0, 1, ..., K-1"),
         (np.zeros(60), "cross_entropy", "at least two"),
         (CLASSES + 10**9, "cross_entropy", "classes 0, 1, ..., K-1"),
+        (2 * CLASSES, "cross_entropy", "without gaps"),
+        (np.ones(60), "cross_entropy", "without gaps (at least two)"),
         (np.ones((60, 3)), "cross_entropy", "add up to 1"),
         (CLASSES, "binary_cross_entropy", 'outside [0, 1], but loss="binary_cross_entropy"'),
         (CLASSES, "softmax", 'Valid: "squared_error"'),
@@ -142,3 +144,10 @@ def test_ridge_refuses_a_loss_it_cannot_minimise():
 def test_lbfgs_minimises_every_loss():
     baseline = sigmadmm.baselines.lbfgs(X, CLASSES, hidden=(6,), loss="cross_entropy", regularization=1e-2)
     assert baseline.objective < fit(CLASSES, "cross_entropy", regularization=1e-2).history["objective"].min()
+
+
+def test_probabilities_in_single_precision_are_scaled_to_add_up_to_one():
+    """Else the gradient, p - Y, was not that of the loss, and a run stalled."""
+    Y = torch.softmax(torch.randn(50, 3, generator=torch.Generator().manual_seed(0)), 1).double()
+    assert (Y.sum(1) - 1).abs().max() > 1e-12
+    assert (LOSSES["cross_entropy"].targets(Y).sum(1) - 1).abs().max() < 1e-15

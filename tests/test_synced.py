@@ -291,8 +291,14 @@ def test_same_seed_twice_gives_the_same_bits():
 
 
 def test_the_cheapest_way_is_chosen_and_shown():
-    dims = [((1, 100, 100, 1), 1000, "samples"), ((4, 10, 1), 5000, "weights"), ((784, 200, 10), 60_000, "cg")]
-    for sizes, n, way in dims:
+    expected = [
+        ((1, 100, 100, 1), 1000, "samples"),
+        ((4, 10, 1), 5000, "weights"),
+        ((10, 50, 50, 1), 1000, "samples"),
+        ((10, 50, 50, 1), 5000, "cg"),  # order 3151, but forty times the cost of a step by cg
+        ((784, 200, 10), 60_000, "cg"),
+    ]
+    for sizes, n, way in expected:
         layers = [Layer(W, W.new_zeros(len(W), 1)) for W in initial_weights(sizes)]
         assert cheapest(layers, n).name == way
     assert sigmadmm.train(X, Y, **SMALL | {"max_iter": 2}).settings["solver"] in ("samples", "weights")
@@ -320,6 +326,20 @@ def test_an_option_of_another_method_is_refused_by_name(arguments, words):
     with pytest.raises(InvalidInput) as caught:
         sigmadmm.train(X, Y, **SMALL | arguments)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("way", "n", "hidden"), [("samples", 30_000, (2,)), ("weights", 5, (200, 200))])
+def test_a_system_that_would_not_fit_is_refused(way, n, hidden):
+    with pytest.raises(InvalidInput, match=f'solver="{way}" would factor a matrix of order .* use solver="cg"'):
+        sigmadmm.train(np.zeros((n, 1)), np.zeros(n), hidden=hidden, solver=way)
+
+
+@pytest.mark.parametrize("way", SOLVERS)
+def test_overflow_is_broken_not_stalled(way):
+    result = sigmadmm.train(rows() * 1e160, SMOOTH, hidden=(6, 5), solver=way)
+    assert result.status is Status.BROKEN
+    assert "the W block became NaN" in result.message
+    assert np.isfinite(result.best_network.predict(rows())).all()
 
 
 @pytest.mark.parametrize("way", SOLVERS)
@@ -393,6 +413,7 @@ def test_float32_samples_are_trained_to_single_precision():
     )
     assert np.isfinite(single.history["objective"]).all()
     assert single.history["objective"][-1] < 2 * double.history["objective"][-1]
+    assert (np.diff(single.history["objective"]) <= 0).all()
 
 
 def test_regularization_of_thresholds_can_be_left_out():

@@ -35,7 +35,7 @@ def _app() -> "Typer":
     import typer
 
     app = typer.Typer(
-        help="Train sigmoid networks by ADMM, without back-propagation and without a learning rate.",
+        help="Train sigmoid networks by ADMM and methods derived from it, without a learning rate.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -76,7 +76,7 @@ def _add_demo(app: "Typer") -> None:
         iterations: Annotated[int, about_iterations] = demo.ITERATIONS,
         as_json: Annotated[bool, about_json] = False,
     ) -> None:
-        """Run the paper's Algorithm 1 beside two baselines on x^2 and uv (half a minute).
+        """Run the paper's Algorithm 1 and our default method beside two baselines on x^2 and uv (half a minute).
 
         Prints errors, objective and seconds of each method, and says in words what these numbers show.
         """

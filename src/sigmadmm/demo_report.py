@@ -55,10 +55,9 @@ def explanations() -> list[str]:
     """What the columns of the table are."""
     return [
         "mse: mean squared error of the network's own output (feed-forward) on its training points. best: the lowest "
-        f"over {ALGORITHM}'s iterations, picked afterwards, because that is what the paper's authors report; at: its "
+        f"over all iterations, picked afterwards, because that is what the paper's authors report; at: its "
         f"iteration. {RIDGE} and {LBFGS} return one network.",
-        "F: 1/2 |Phi(X) - y|^2 + lambda/2 sum |W|^2, which the methods minimise; for "
-        f"{ALGORITHM} the lowest over its iterations.",
+        "F: 1/2 |Phi(X) - y|^2 + lambda/2 sum |W|^2, which the methods minimise; the lowest over all iterations.",
         f"paper: mean over {PAPER_TRIALS} trials after {PAPER_EPOCHS} epochs, with the structures that were best "
         f"there, the same as here: {', '.join(map(_structure, TASKS))}.",
     ]

@@ -42,6 +42,13 @@ def solve(M: Tensor, R: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cholesky_solve(R, L), raised
 
 
+def eigh(M: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of symmetric M; NaN, not an error, for a matrix that is not finite."""
+    finite = torch.isfinite(M).all(-1).all(-1)
+    values, vectors = torch.linalg.eigh(torch.where(finite[..., None, None], M, 0.0))
+    return torch.where(finite[..., None], values, torch.nan), vectors
+
+
 def subtract_product_(out: Tensor, A: Tensor, B: Tensor) -> Tensor:
     """out -= A @ B, where possible without a temporary of the size of out."""
     if out.ndim == 2:

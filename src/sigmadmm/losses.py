@@ -195,17 +195,18 @@ def _classes(Y: Tensor) -> Tensor:
     """One-hot columns from one column of classes 0..K-1; columns of probabilities stay."""
     if Y.shape[1] == 1:
         labels = Y[:, 0]
-        if (labels != labels.round()).any() or (labels < 0).any() or not 1 <= labels.max() < len(labels) + 1000:
+        present = labels.unique()
+        if len(present) < 2 or not torch.equal(present, torch.arange(len(present)).to(present)):
             raise InvalidInput(
-                'Y must hold classes 0, 1, ..., K-1 (at least two) for loss="cross_entropy"; number the classes from '
-                "0, or pass one column per class"
+                'Y must hold classes 0, 1, ..., K-1 without gaps (at least two) for loss="cross_entropy"; number the '
+                "classes so, for example by numpy.unique(y, return_inverse=True)[1], or pass one column per class"
             )
         return torch.nn.functional.one_hot(labels.long()).to(Y.dtype)
     if (Y < 0).any() or ((Y.sum(1) - 1).abs() > 1e-6).any():
         raise InvalidInput(
             'Y must hold one column of classes, or columns of probabilities that add up to 1, for loss="cross_entropy"'
         )
-    return Y
+    return Y / Y.sum(1, keepdim=True)  # exactly 1, as the gradient assumes
 
 
 cross_entropy = Loss(

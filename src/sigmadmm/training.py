@@ -13,7 +13,7 @@ from .activations import Activation
 from .admm.loop import Run, iterate
 from .admm.methods import Method
 from .admm.paper import PaperADMM
-from .admm.solvers import SOLVERS, cheapest
+from .admm.solvers import LARGEST_FORCED, SOLVERS, cheapest, order
 from .admm.state import State
 from .admm.synced import SyncedADMM
 from .curvature import curvature_rule
@@ -50,7 +50,7 @@ def train(
     bias: bool = True,
     keep_state: bool = False,
 ) -> Result:
-    """Train a network by ADMM, without back-propagation and without a learning rate.
+    """Train a sigmoid-type network, without a learning rate.
 
     X, Y             (samples, features) and (samples,) or (samples, outputs): NumPy, torch, pandas or lists
     hidden           widths of the hidden layers, at least one
@@ -61,7 +61,7 @@ def train(
     regularize_bias  whether the sum contains the thresholds
     penalty          method="paper": beta > 0, a number, or one per layer (hidden layers and the output)
     curvature        method="paper": "paper", "tight", "sharp" or "max" (the authors' demo)
-    solver           method="synced": "samples" or "weights" (direct), "cg", or "auto": the cheapest
+    solver           method="synced": "samples" or "weights" (direct), "cg", or "auto": by their cost
     init, init_scale one of the paper's six schemes, and a factor for all weights
     initial          [(W_1, b_1), ..., (W_N, b_N)] instead, W_i of shape (d_i, d_{i-1}); b_i may be None
     max_iter, tol    at most so many iterations; converged when the residuals are below tol ("synced": the largest
@@ -124,7 +124,14 @@ def _paper(task: Setup, options: Mapping[str, Any]) -> Method:
 
 def _synced(task: Setup, options: Mapping[str, Any]) -> Method:
     ways = {"auto": lambda: cheapest(task.layers, task.X.shape[-1])} | SOLVERS
-    return SyncedADMM(task.problem, checks.choice("solver", options["solver"], ways)())
+    solver = checks.choice("solver", options["solver"], ways)()
+    size = order(solver, task.layers, task.X.shape[-1])
+    if size > LARGEST_FORCED:
+        raise InvalidInput(
+            f'solver="{solver.name}" would factor a matrix of order {size} ({8 * size**2 / 1e9:.0f} GB); '
+            'use solver="cg" or "auto"'
+        )
+    return SyncedADMM(task.problem, solver)
 
 
 METHODS: dict[str, Callable[[Setup, Mapping[str, Any]], Method]] = {"synced": _synced, "paper": _paper}

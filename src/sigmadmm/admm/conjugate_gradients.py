@@ -55,8 +55,9 @@ class _Operator:
 
     def solve(self, residual: Residual, term: Matrices) -> Matrices:
         r = [-g for g in pulled(self.problem, self.layers, self.data, residual, term)]
-        x, z = [torch.zeros_like(g) for g in r], self.precondition(r)
+        z = self.precondition(r)
         p, rz = z, inner(r, z)
+        x = [torch.zeros_like(g) + (0 * rz)[..., None, None] for g in r]  # NaN where the system is not finite
         target = self.enough**2 * rz
         for _ in range(self.most):
             going = (rz > target) & (rz > 0)
@@ -96,8 +97,8 @@ class _Preconditioner:
     ) -> None:
         self.parts = []
         for weight, (A, B) in zip(weights, factors, strict=True):
-            a, QA = torch.linalg.eigh(A)
-            b, QB = torch.linalg.eigh(B / n)
+            a, QA = linalg.eigh(A)
+            b, QB = linalg.eigh(B / n)
             a, b = a.clamp_min(0).unsqueeze(-2), b.clamp_min(0).unsqueeze(-1)
             self.parts.append((QA, QB, b * a + problem.regularization + tau * (1 + weight * a)))
 

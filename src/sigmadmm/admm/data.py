@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 from ..activations import Activation
@@ -38,8 +39,8 @@ class Shard:
         self.V.append(working[-1](A))
 
     def at(self, layers: Layers, activation: Activation) -> Shard:
-        """The same samples at other weights."""
-        other = Shard(self.X, self.Y)
+        """The same samples at other weights, in float64."""
+        other = Shard(self.X.to(torch.float64), self.Y)
         other.forward(activation, layers)
         return other
 

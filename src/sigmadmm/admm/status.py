@@ -10,7 +10,7 @@ from math import isfinite
 class Status(Enum):
     """How a run ended.
 
-    CONVERGED    both residuals are below their tolerances
+    CONVERGED    all residuals that the method judges by are below their tolerances
     STALLED      nothing better can be found within rounding, though the residuals are above their tolerances
     MAX_ITER     the iterations ran out first
     BROKEN       a number was not finite; the last finite and the best network are kept
@@ -38,7 +38,7 @@ def stalled(line: Mapping[str, float], criteria: Sequence[str]) -> str:
     failed = " and ".join(_compare(criterion, line) for criterion in criteria if not _met(criterion, line))
     return (
         f"Stalled after {_iterations(line['iteration'])}: the objective can fall no further within rounding, though "
-        f"{failed}. This is as precise as it gets; data on a common scale or a larger tol may count as converged."
+        f"{failed}. This is as precise as it gets; if it is far from converged, bring X and Y to unit size."
     )
 
 

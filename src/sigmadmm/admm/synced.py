@@ -80,13 +80,13 @@ class SyncedADMM:
             trial, F = where(bent, curve, trial), torch.where(bent, F_curve, F)
         gain = (memory.objective - F) / predicted
         accepted = (gain >= LEAST_GAIN) & (predicted > 0) & (memory.objective > F)
-        memory.stalled = ~accepted & ~(predicted > ROUNDING * memory.objective)
+        memory.stalled = ~accepted & (predicted <= ROUNDING * memory.objective)
         state.layers = where(accepted, trial, layers)
         state.data.total(lambda shard: shard.forward(problem.activation, state.layers))
         self._adapt(memory, accepted, gain, F)
         self._count(state, system, accepted, bent & accepted)
         state.iteration += 1
-        return memory.objective.unsqueeze(0)
+        return torch.where(torch.isfinite(predicted), memory.objective, predicted).unsqueeze(0)
 
     def measure(self, state: State, tol: float) -> dict[str, Tensor]:
         one = [torch.ones_like(self.problem.regularization)] * len(state.layers)
@@ -117,8 +117,7 @@ class SyncedADMM:
         problem = self.problem
 
         def loss(shard: Shard) -> Tensor:
-            output = shard.at(layers, problem.activation).V[-1]
-            return problem.loss.value(output.to(torch.float64), shard.Y.to(torch.float64))
+            return problem.loss.value(shard.at(layers, problem.activation).V[-1], shard.Y.to(torch.float64))
 
         return state.data.total(loss) + weight_penalty(problem, layers)
 
@@ -137,7 +136,7 @@ class SyncedADMM:
         probe, change = moved(layers, step, PROBE), as_layers(step, layers[0].b is not None)
 
         def second_derivative(shard: Shard) -> Tensor:
-            V, beyond = (piece.V[-1].to(torch.float64) for piece in (shard, shard.at(probe, problem.activation)))
+            V, beyond = (shard.at(there, problem.activation).V[-1] for there in (layers, probe))
             first = tangent(problem, layers, change, shard)
             return whitened(problem, shard, ((beyond - V) / PROBE - first) * (2 / PROBE))
 
