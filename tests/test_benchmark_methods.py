@@ -8,7 +8,7 @@ from time import sleep
 
 import numpy as np
 import pytest
-from benchmarks import methods
+from benchmarks import methods, precision
 from benchmarks.competitors import COMPETITORS, Start
 from benchmarks.tasks import TASKS, Task
 
@@ -140,3 +140,8 @@ def test_tasks_have_columns_of_about_unit_size(name):
     assert X.ndim == Y.ndim == 2
     assert np.abs(X).max() < 13
     assert np.isfinite(Y).all()
+
+
+def test_the_precision_benchmark_says_how_a_run_ended_and_how_precise_it_is():
+    assert " stopped: |grad F| " in precision.certificate(1e-4, "lecun_uniform", 0.2)
+    assert " mse " in precision.interpolation("lecun_uniform", 0.2)

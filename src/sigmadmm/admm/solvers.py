@@ -30,8 +30,7 @@ def cheapest(layers: Layers, n: int) -> Solver:
 
     A direct step is exact and bent, so it may cost more: DIRECT_WORTH times as much.
     """
-    outputs = n * layers[-1].W.shape[-2]
-    weights = sum(layer.matrix.shape[-2] * layer.matrix.shape[-1] for layer in layers)
+    outputs, weights = order(BySamples(), layers, n), order(ByWeights(), layers, n)
     widths = sum(sum(layer.W.shape[-2:]) for layer in layers)
     operations: dict[Callable[[], Solver], float] = {
         BySamples: outputs**2 * widths + outputs**3 / 3 if outputs <= LARGEST_DIRECT else math.inf,

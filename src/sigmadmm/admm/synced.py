@@ -19,7 +19,7 @@ from .data import Shard
 from .diagnostics import measure
 from .joint_step import Matrices, Solver, System, inner
 from .linearisation import as_layers, loss_gradient, loss_residual, multipliers, pull_back, tangent, whitened
-from .objective import weight_penalty
+from .objective import total_objective, weight_penalty
 from .state import Problem, State
 
 ACCEPTED, REJECTED, BENT = "accepted steps", "rejected steps", "bent steps"
@@ -58,7 +58,7 @@ class SyncedADMM:
         return {"solver": self.solver.name}
 
     def start(self, state: State) -> None:
-        F = self._objective(state.layers, state)
+        F = total_objective(self.problem, state.layers, state.data)
         zero = torch.zeros(self.problem.batch, dtype=torch.int64, device=F.device)
         state.counters = dict.fromkeys((ACCEPTED, REJECTED, BENT, RAISED, CG), zero)
         state.memory = SyncedMemory(F, torch.full_like(F, FIRST_DAMPING), torch.full_like(F, 2.0), zero.bool())
@@ -71,11 +71,11 @@ class SyncedADMM:
         straight = system.solve(lambda shard: loss_residual(problem, shard), decay)
         predicted = self._predicted(state, gradient, straight)
         trial = moved(layers, straight)
-        F = self._objective(trial, state)
+        F = total_objective(problem, trial, state.data)
         bent = torch.zeros_like(F, dtype=torch.bool)
         if self.solver.direct:
             curve = moved(layers, self._bend(state, system, straight))
-            F_curve = self._objective(curve, state)
+            F_curve = total_objective(problem, curve, state.data)
             bent = (F_curve < F) | ~torch.isfinite(F)
             trial, F = where(bent, curve, trial), torch.where(bent, F_curve, F)
         gain = (memory.objective - F) / predicted
@@ -111,15 +111,6 @@ class SyncedADMM:
 
     def _completed(self, layers: Layers, shard: Shard) -> Shard:
         return Shard(shard.X, shard.Y, shard.V, multipliers(self.problem, layers, shard))
-
-    def _objective(self, layers: Layers, state: State) -> Tensor:
-        """F at some weights, not necessarily the state's."""
-        problem = self.problem
-
-        def loss(shard: Shard) -> Tensor:
-            return problem.loss.value(shard.at(layers, problem.activation).V[-1], shard.Y.to(torch.float64))
-
-        return state.data.total(loss) + weight_penalty(problem, layers)
 
     def _predicted(self, state: State, gradient: Matrices, step: Matrices) -> Tensor:
         """By how much the quadratic model of F falls."""
