@@ -1,5 +1,7 @@
 """The synchronised method: its step against dense algebra, its promises on random and degenerate problems."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -12,11 +14,22 @@ from sigmadmm import InvalidInput, Status
 from sigmadmm.activations import ACTIVATIONS
 from sigmadmm.admm.conjugate_gradients import ByConjugateGradients
 from sigmadmm.admm.joint_step import KAPPA
-from sigmadmm.admm.linearisation import as_layers, loss_gradient, loss_residual, multipliers, pull_back, tangent
+from sigmadmm.admm.linearisation import (
+    as_layers,
+    hessian_times,
+    loss_gradient,
+    loss_residual,
+    multipliers,
+    pull_back,
+    tangent,
+)
+from sigmadmm.admm.newton import newton_step
+from sigmadmm.admm.objective import total_objective
 from sigmadmm.admm.paper import Solved
 from sigmadmm.admm.solvers import SOLVERS, cheapest
 from sigmadmm.admm.state import Problem, State
 from sigmadmm.admm.synced import SyncedADMM
+from sigmadmm.admm.trials import SHARES, Trial, Trials, gradient, predicted_decrease
 from sigmadmm.admm.updates import EXACT_CURVATURE, feature_gain
 from sigmadmm.engine.in_memory import InMemory, split
 from sigmadmm.initializers import initial_weights
@@ -93,7 +106,7 @@ def test_gradient_of_f_is_that_of_autograd(dims, loss, bias):
     problem, state = problem_of(dims, loss, bias=bias, regularize_bias=dims[0] != 1)
     F, w = objective_of(problem, state)
     expected = torch.autograd.functional.jacobian(F, w)
-    found = flat(SyncedADMM(problem, ByConjugateGradients()).gradient(state))
+    found = flat(gradient(problem, state))
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-11)
 
 
@@ -112,6 +125,64 @@ def test_tangent_and_pull_back_are_those_of_autograd(activation):
     torch.testing.assert_close(flat(pull_back(problem, state.layers, shard, D)), reverse_mode, rtol=1e-9, atol=1e-10)
 
 
+def hessian_of(problem, state):
+    F, w = objective_of(problem, state)
+    return torch.autograd.functional.hessian(F, w)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("dims", "loss", "activation"),
+    [
+        *((dims, loss, "sigmoid") for dims in SHAPES for loss in LOSSES if loss != "huber"),
+        *(((2, 4, 3, 2), "squared_error", name) for name in ACTIVATIONS),
+    ],
+)
+def test_second_derivative_of_f_is_that_of_autograd(dims, loss, activation, bias):
+    problem, state = problem_of(dims, loss, activation, bias=bias)
+    generator = torch.Generator().manual_seed(1)
+    step = [torch.randn(layer.matrix.shape, dtype=torch.float64, generator=generator) for layer in state.layers]
+    parts = state.data.total(lambda shard: hessian_times(problem, state.layers, as_layers(step, bias), shard))
+    expected = hessian_of(problem, state) @ flat(step) - decay_of(problem, state) * flat(step)
+    torch.testing.assert_close(flat(parts), expected, rtol=1e-9, atol=1e-9)
+
+
+def metric_of(problem, state):
+    """M, dense."""
+    metrics, n = [], state.data.n_samples
+    for i, layer in enumerate(state.layers, 1):
+        A = torch.cat([shard.inputs(i) for shard in state.data.shards], -1)
+        if layer.b is not None:
+            A = torch.cat([A, torch.ones(1, n, dtype=A.dtype)])
+        M = torch.eye(len(A), dtype=A.dtype) + (KAPPA / n * A @ A.mT if i < len(state.layers) else 0)
+        metrics.extend([M] * layer.W.shape[0])
+    return torch.block_diag(*metrics)
+
+
+@pytest.mark.parametrize("way", SOLVERS)
+@pytest.mark.parametrize("loss", ["squared_error", "cross_entropy"])
+def test_newton_step_solves_with_the_second_derivative(loss, way, monkeypatch):
+    monkeypatch.setattr("sigmadmm.admm.newton.MOST", 500)
+    monkeypatch.setattr("sigmadmm.admm.newton.ENOUGH", 1e-11)
+    problem, state = problem_of((2, 4, 3, 2), loss, regularization=1.0)
+    tau = 10.0  # enough for the second derivative to be positive
+    F, w = objective_of(problem, state)
+    system = SOLVERS[way]().system(problem, state, tensor(tau))
+    step, iterations = newton_step(problem, state, system, gradient(problem, state), torch.tensor(False))
+    dense = hessian_of(problem, state) + tau * metric_of(problem, state)
+    expected = -torch.linalg.solve(dense, torch.autograd.functional.jacobian(F, w))
+    assert (flat(step) - expected).norm() <= 1e-8 * expected.norm()
+    assert 0 < iterations < 500
+
+
+def test_newton_step_goes_nowhere_along_a_direction_of_negative_curvature():
+    problem, state = problem_of((2, 4, 3, 2), regularization=1e-9)
+    assert torch.linalg.eigvalsh(hessian_of(problem, state))[0] < -0.1
+    system = SOLVERS["samples"]().system(problem, state, tensor(1e-9))
+    step, _ = newton_step(problem, state, system, gradient(problem, state), torch.tensor(False))
+    assert flat(step) @ flat(gradient(problem, state)) <= 0
+
+
 def dense_step(problem, state, tau):
     """-(J^T H J + lambda I + tau M)^{-1} grad F from autograd's Jacobian, H = C C^T per sample."""
     output, w = function_of_weights(problem, state, lambda V, layers: V)
@@ -120,15 +191,7 @@ def dense_step(problem, state, tau):
     if problem.loss.root is not None:
         J = torch.einsum("aon,anw->onw", problem.loss.root(V, Y), J)
     J = J.flatten(0, 1)
-    n = state.data.n_samples
-    metrics = []
-    for i, layer in enumerate(state.layers, 1):
-        A = torch.cat([shard.inputs(i) for shard in state.data.shards], -1)
-        if layer.b is not None:
-            A = torch.cat([A, torch.ones(1, n, dtype=A.dtype)])
-        M = torch.eye(len(A), dtype=A.dtype) + (KAPPA / n * A @ A.mT if i < len(state.layers) else 0)
-        metrics.extend([M] * layer.W.shape[0])
-    system = J.mT @ J + torch.diag(decay_of(problem, state)) + tau * torch.block_diag(*metrics)
+    system = J.mT @ J + torch.diag(decay_of(problem, state)) + tau * metric_of(problem, state)
     F, w = objective_of(problem, state)
     return -torch.linalg.solve(system, torch.autograd.functional.jacobian(F, w))
 
@@ -150,7 +213,6 @@ def test_every_solver_finds_the_damped_gauss_newton_step(dims, loss, bias, way):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_predicted_decrease_is_that_of_the_quadratic_model(loss):
     problem, state = problem_of((2, 4, 3, 2), loss)
-    method = SyncedADMM(problem, SOLVERS["samples"]())
     step = dense_step(problem, state, 0.03)
     F, w = objective_of(problem, state)
     g = torch.autograd.functional.jacobian(F, w)
@@ -161,7 +223,76 @@ def test_predicted_decrease_is_that_of_the_quadratic_model(loss):
     expected = -g @ step - dV.square().sum() / 2 - (decay_of(problem, state) * step * step).sum() / 2
     sizes = [layer.matrix.numel() for layer in state.layers]
     parts = [p.view(layer.matrix.shape) for p, layer in zip(step.split(sizes), state.layers, strict=True)]
-    torch.testing.assert_close(method._predicted(state, method.gradient(state), parts), expected, rtol=1e-8, atol=0)
+    torch.testing.assert_close(
+        predicted_decrease(problem, state, gradient(problem, state), parts), expected, rtol=1e-8, atol=0
+    )
+
+
+def test_steps_that_are_too_long_are_shortened_along_the_parabola():
+    problem, state = problem_of((2, 6, 5, 2), n=30, regularization=1e-6)
+    trials = trials_of(problem, state, tau=1e-2)
+    whole, _ = trials.whole()
+    short, enough = trials.shortened(whole, ~trials.enough(whole))
+    assert not trials.enough(whole)
+    assert enough
+    ways = {}
+    for share in SHARES:
+        parts = [share * a + share**2 * b for a, b in zip(trials.straight, trials.bend, strict=True)]
+        layers = as_layers([layer.matrix + part for layer, part in zip(state.layers, parts, strict=True)], bias=True)
+        ways[share] = total_objective(problem, layers, state.data)
+    assert short.F in ways.values()
+    assert short.F < trials.F
+    assert ways[0.5] >= short.F
+
+
+def trials_of(problem, state, tau, way="samples"):
+    system = SOLVERS[way]().system(problem, state, tensor(tau))
+    return Trials(problem, state, system, total_objective(problem, state.layers, state.data), bending=True)
+
+
+def test_newton_is_tried_less_often_after_it_failed():
+    problem, state = problem_of((2, 6, 5, 2), n=30)
+    method = SyncedADMM(problem, SOLVERS["samples"]())
+    method.start(state)
+    trial, accepted = Trial(state.layers, state.memory.objective), torch.tensor(True)
+
+    class Failing:
+        predicted, tries = torch.tensor(1.0, dtype=torch.float64), 0
+
+        def newton(self, tau, hidden):
+            self.tries += 1
+            return trial, torch.tensor(False), torch.tensor(5)
+
+    trials, tried = Failing(), []
+    for iteration in range(300):
+        before = trials.tries
+        _, taken, _ = method._newton(state.memory, trials, trial, accepted)
+        assert not taken
+        if trials.tries > before:
+            tried.append(iteration)
+    assert np.diff(tried).tolist() == [3, 5, 9, 17, 33, 65, 65, 65]
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "cross_entropy"])
+@pytest.mark.parametrize("way", SOLVERS)
+def test_the_last_digits_come_quickly_where_a_residual_stays(loss, way):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((60, 3))
+    Y = generator.standard_normal((60, 2)) if loss == "squared_error" else generator.integers(0, 3, 60)
+    result = sigmadmm.train(
+        X, Y, hidden=(8, 8), loss=loss, regularization=0.1, solver=way, max_iter=300, tol=1e-10, device="cpu"
+    )
+    assert result.status in (Status.CONVERGED, Status.STALLED)
+    assert result.history["kkt_relative"][-1].max() < 1e-8
+    assert result.counters["newton steps"] > 0
+    assert (np.diff(result.history["objective"]) <= 0).all()
+
+
+def test_without_a_second_derivative_there_are_no_newton_steps():
+    nameless = dataclasses.replace(ACTIVATIONS["sigmoid"], name="mine", second=None)
+    result = sigmadmm.train(X, Y, **SMALL | {"max_iter": 60}, activation=nameless)
+    assert result.counters["newton steps"] == 0
+    assert result.history["objective"][-1] < 0.1 * result.history["objective"][0]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -170,9 +301,9 @@ def test_all_optimality_conditions_but_those_of_the_weights_hold(loss):
     method = SyncedADMM(problem, SOLVERS["samples"]())
     method.start(state)
     measures = method.measure(state, 1e-8)
-    gradient = flat(method.gradient(state)).norm()
     assert (measures["kkt"][3:] <= 1e-13).all()
-    torch.testing.assert_close(measures["dual_residual"], gradient, rtol=1e-10, atol=0)
+    norm = flat(gradient(problem, state)).norm()
+    torch.testing.assert_close(measures["dual_residual"], norm, rtol=1e-10, atol=0)
     torch.testing.assert_close(measures["lagrangian"], measures["objective"], rtol=1e-12, atol=0)
 
 
@@ -280,8 +411,10 @@ def test_last_is_best_and_the_counters_add_up():
     assert (np.diff(F) <= 0).all()
     assert result.best_iteration == 1 + F.argmin()
     assert result.counters["accepted steps"] + result.counters["rejected steps"] == result.n_iter
-    assert 0 < result.counters["bent steps"] <= result.counters["accepted steps"]
-    assert result.counters["cg iterations"] == 0
+    kinds = [result.counters[f"{kind} steps"] for kind in ("bent", "short", "newton")]
+    assert min(kinds) > 0
+    assert sum(kinds) <= result.counters["accepted steps"]
+    assert result.counters["cg iterations"] > 0  # those of Newton's steps
     assert (np.diff(result.history["accepted"]) >= 0).all()
 
 
@@ -308,7 +441,7 @@ def test_the_cheapest_way_is_chosen_and_shown():
 def test_a_way_can_be_forced(way):
     result = sigmadmm.train(X, Y, **SMALL | {"max_iter": 40}, solver=way)
     assert result.settings["solver"] == way
-    assert (result.counters["cg iterations"] > 0) == (way == "cg")
+    assert (result.counters["cg iterations"] >= result.n_iter) == (way == "cg")
     assert result.history["objective"][-1] < 0.1 * result.history["objective"][0]
 
 
@@ -359,7 +492,8 @@ def test_networks_of_a_batch_do_what_they_do_alone(way):
         single.start(one)
         for _ in range(4):
             single.step(one, False)
-        torch.testing.assert_close(state.memory.objective[b], one.memory.objective, rtol=1e-8, atol=0)
+        rtol = 1e-6 if way == "cg" else 1e-8  # ended early, it passes rounding on enlarged
+        torch.testing.assert_close(state.memory.objective[b], one.memory.objective, rtol=rtol, atol=0)
         assert state.counters["accepted steps"][b] == one.counters["accepted steps"]
 
 

@@ -1,8 +1,8 @@
-"""The joint step's system without a matrix, by preconditioned conjugate gradients; see `joint_step`."""
+"""Preconditioned conjugate gradients, and the joint step's system solved by them without a matrix; see `joint_step`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -10,9 +10,43 @@ from torch import Tensor
 from .. import linalg
 from ..network import Layers
 from .data import Shard
-from .joint_step import Matrices, Residual, System, damping_metric, inner, pulled
+from .joint_step import Matrices, Residual, System, damping_blocks, inner, pulled
 from .linearisation import as_layers, augmented, coloured, output_derivatives, pull_back, tangent, whitened
 from .state import Problem, State
+
+
+def conjugate_gradients(
+    times: Callable[[Matrices], Matrices],
+    precondition: Callable[[Matrices], Matrices],
+    right: Matrices,
+    most: int | Tensor,
+    enough: float,
+) -> tuple[Matrices, Tensor]:
+    """An approximate solution of times(x) = right from x = 0, and per network the number of iterations.
+
+    Ends after `most` iterations (one number, or one per network), when the preconditioned residual has fallen by the
+    factor `enough`, or at a direction in which the operator is not positive. A right side that is not finite gives NaN.
+    """
+    r = right
+    z = precondition(r)
+    p, rz = z, inner(r, z)
+    x = [torch.zeros_like(g) + (0 * rz)[..., None, None] for g in r]
+    going, target = rz > 0, enough**2 * rz
+    iterations = torch.zeros_like(rz, dtype=torch.int64)
+    while going.any():
+        Hp = times(p)
+        curvature = inner(p, Hp)
+        going = going & (curvature > 0)
+        alpha = torch.where(going, rz / curvature, 0.0)[..., None, None]
+        x = [a + alpha * b for a, b in zip(x, p, strict=True)]
+        r = [a - alpha * b for a, b in zip(r, Hp, strict=True)]
+        z = precondition(r)
+        previous, rz = rz, torch.where(going, inner(r, z), rz)
+        iterations = iterations + going
+        going = going & (rz > target) & (iterations < most)
+        ratio = torch.where(going, rz / previous, 0.0)[..., None, None]
+        p = [a + ratio * b for a, b in zip(z, p, strict=True)]
+    return x, iterations
 
 
 class ByConjugateGradients:
@@ -37,41 +71,21 @@ class _Operator:
         self.problem, self.layers, self.data = problem, layers, data
         self.most, self.enough = solver.most, solver.enough
         factors = data.total(lambda shard: _kronecker_factors(problem, layers, shard))
-        weights = damping_metric(state)
-        self.precondition = _Preconditioner(problem, factors, weights, data.n_samples, tau)
-        self.damping = [
-            (problem.decay(layer) + tau, tau * weight, A)
-            for layer, weight, (A, _) in zip(layers, weights, factors, strict=True)
-        ]
+        grams, outer = ([pair[k] for pair in factors] for k in range(2))
+        self.damping = damping_blocks(problem, state, grams, tau)
+        self.precondition = _Preconditioner(grams, [B / data.n_samples for B in outer], self.damping)
         self.raised = self.iterations = torch.zeros(problem.batch, dtype=torch.int64, device=tau.device)
 
     def times(self, p: Matrices) -> Matrices:
         problem, layers = self.problem, self.layers
         step = as_layers(p, layers[0].b is not None)
         product = self.data.total(lambda shard: _curvature_times(problem, layers, step, shard))
-        return [
-            h + shift * x + weight * (x @ A) for h, x, (shift, weight, A) in zip(product, p, self.damping, strict=True)
-        ]
+        return [h + x @ G for h, x, G in zip(product, p, self.damping, strict=True)]
 
     def solve(self, residual: Residual, term: Matrices) -> Matrices:
-        r = [-g for g in pulled(self.problem, self.layers, self.data, residual, term)]
-        z = self.precondition(r)
-        p, rz = z, inner(r, z)
-        x = [torch.zeros_like(g) + (0 * rz)[..., None, None] for g in r]  # NaN where the system is not finite
-        target = self.enough**2 * rz
-        for _ in range(self.most):
-            going = (rz > target) & (rz > 0)
-            if not going.any():
-                break
-            Hp = self.times(p)
-            alpha = torch.where(going, rz / inner(p, Hp), 0.0)[..., None, None]
-            x = [a + alpha * b for a, b in zip(x, p, strict=True)]
-            r = [a - alpha * b for a, b in zip(r, Hp, strict=True)]
-            z = self.precondition(r)
-            previous, rz = rz, inner(r, z)
-            ratio = torch.where(going, rz / previous, 0.0)[..., None, None]
-            p = [a + ratio * b for a, b in zip(z, p, strict=True)]
-            self.iterations = self.iterations + going
+        right = [-g for g in pulled(self.problem, self.layers, self.data, residual, term)]
+        x, iterations = conjugate_gradients(self.times, self.precondition, right, self.most, self.enough)
+        self.iterations = self.iterations + iterations
         return x
 
 
@@ -92,15 +106,14 @@ def _kronecker_factors(problem: Problem, layers: Layers, shard: Shard) -> list[l
 class _Preconditioner:
     """(B_i kron A_i + lambda + tau M_i)^{-1} per layer, by the eigenvectors of both factors; B_i is a mean."""
 
-    def __init__(
-        self, problem: Problem, factors: list[list[Tensor]], weights: Sequence[float], n: int, tau: Tensor
-    ) -> None:
+    def __init__(self, grams: Matrices, outer: Matrices, damping: Matrices) -> None:
         self.parts = []
-        for weight, (A, B) in zip(weights, factors, strict=True):
+        for A, B, G in zip(grams, outer, damping, strict=True):
             a, QA = linalg.eigh(A)
-            b, QB = linalg.eigh(B / n)
+            b, QB = linalg.eigh(B)
             a, b = a.clamp_min(0).unsqueeze(-2), b.clamp_min(0).unsqueeze(-1)
-            self.parts.append((QA, QB, b * a + problem.regularization + tau * (1 + weight * a)))
+            shift = (QA * (G @ QA)).sum(-2, keepdim=True)
+            self.parts.append((QA, QB, b * a + shift))
 
-    def __call__(self, r: Matrices) -> Matrices:
-        return [QB @ ((QB.mT @ x @ QA) / scale) @ QA.mT for x, (QA, QB, scale) in zip(r, self.parts, strict=True)]
+    def __call__(self, right: Matrices) -> Matrices:
+        return [QB @ ((QB.mT @ x @ QA) / scale) @ QA.mT for x, (QA, QB, scale) in zip(right, self.parts, strict=True)]

@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import linalg
 from ..network import Layers
 from .data import Shard
-from .joint_step import Matrices, Residual, System, damping_metric, pulled
+from .joint_step import Matrices, Residual, System, damping_blocks, pulled
 from .linearisation import Linearisation, augmented, linearise, output_derivatives
 from .state import Problem, State
 from .sums import Columns, combine
@@ -33,20 +33,15 @@ class _SampleSystem:
         whole: Linearisation = state.data.total(lambda shard: linearise(problem, layers, shard))
         self.inputs = [A.value for A in whole.inputs]
         self.derivatives = [P.value for P in whole.derivatives]
+        self.damping = damping_blocks(problem, state, [linalg.gram(A) for A in self.inputs], tau)
+        order = self.derivatives[0].shape[-2] * self.derivatives[0].shape[-1]
+        system = self.derivatives[0].new_zeros(*problem.batch, order, order)
         self.factors, raised = [], []
-        system: Tensor | None = None
-        weights = damping_metric(state)
-        for layer, A, P, weight in zip(layers, self.inputs, self.derivatives, weights, strict=True):
-            G = tau * weight * linalg.gram(A)
-            G.diagonal(dim1=-2, dim2=-1).add_((problem.decay(layer) + tau).squeeze(-2))
+        for A, P, G in zip(self.inputs, self.derivatives, self.damping, strict=True):
             L, lifted = linalg.cholesky(G)
-            if system is None:
-                order = P.shape[-2] * P.shape[-1]
-                system = P.new_zeros(*P.shape[:-3], order, order)
             _add_lower_half(system, P, torch.linalg.solve_triangular(L, A, upper=False))
             self.factors.append(L)
             raised.append(lifted)
-        assert system is not None
         system.diagonal(dim1=-2, dim2=-1).add_(1)
         self.factor, lifted = linalg.cholesky(system)
         self.raised = torch.stack([*raised, lifted]).sum(0)
@@ -54,6 +49,13 @@ class _SampleSystem:
 
     def solve(self, residual: Residual, term: Matrices) -> Matrices:
         R: Tensor = self.data.total(lambda shard: Columns(residual(shard))).value
+        return self._solve(R, term)
+
+    def precondition(self, right: Matrices) -> Matrices:
+        P = self.derivatives[-1]
+        return self._solve(P.new_zeros(P.shape[:-3] + P.shape[-2:]), [-part for part in right])
+
+    def _solve(self, R: Tensor, term: Matrices) -> Matrices:
         parts = list(zip(self.inputs, self.derivatives, self.factors, term, strict=True))
         right = R.clone()
         for A, P, L, T in parts:
@@ -101,10 +103,9 @@ class _WeightSystem:
         self.problem, self.layers, self.data = problem, state.layers, state.data
         layers = state.layers
         system, grams = state.data.total(lambda shard: _normal_matrix(problem, layers, shard))
+        self.damping = damping_blocks(problem, state, grams, tau)
         start = 0
-        for layer, gram, weight in zip(layers, grams, damping_metric(state), strict=True):
-            G = tau * weight * gram
-            G.diagonal(dim1=-2, dim2=-1).add_((problem.decay(layer) + tau).squeeze(-2))
+        for layer, G in zip(layers, self.damping, strict=True):
             for _ in range(layer.W.shape[-2]):
                 end = start + G.shape[-1]
                 system[..., start:end, start:end] += G
@@ -114,11 +115,13 @@ class _WeightSystem:
         self.iterations = torch.zeros_like(self.raised)
 
     def solve(self, residual: Residual, term: Matrices) -> Matrices:
-        gradient = pulled(self.problem, self.layers, self.data, residual, term)
-        right = torch.cat([g.flatten(-2) for g in gradient], -1).unsqueeze(-1)
-        solution = -torch.cholesky_solve(right, self.factor).squeeze(-1)
-        parts = solution.split([g.shape[-2] * g.shape[-1] for g in gradient], -1)
-        return [part.unflatten(-1, g.shape[-2:]) for part, g in zip(parts, gradient, strict=True)]
+        return [-x for x in self.precondition(pulled(self.problem, self.layers, self.data, residual, term))]
+
+    def precondition(self, right: Matrices) -> Matrices:
+        flat = torch.cat([r.flatten(-2) for r in right], -1).unsqueeze(-1)
+        solution = torch.cholesky_solve(flat, self.factor).squeeze(-1)
+        parts = solution.split([r.shape[-2] * r.shape[-1] for r in right], -1)
+        return [part.unflatten(-1, r.shape[-2:]) for part, r in zip(parts, right, strict=True)]
 
 
 _ENTRIES = 2_000_000  # of J at a time

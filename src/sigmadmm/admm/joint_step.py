@@ -34,15 +34,21 @@ Residual = Callable[[Shard], Tensor]
 class System(Protocol):
     """J^T J + lambda I + tau M, ready to be solved with.
 
+    damping     lambda I + tau M_i per layer
     raised      how many diagonals had to be raised, per network
     iterations  of conjugate gradients so far, per network
     """
 
+    damping: Matrices
     raised: Tensor
     iterations: Tensor
 
     def solve(self, residual: Residual, term: Matrices) -> Matrices:
         """-(J^T J + lambda I + tau M)^{-1} (J^T R + term), where R = residual(shard) for the samples of a shard."""
+        ...
+
+    def precondition(self, right: Matrices) -> Matrices:
+        """(J^T J + lambda I + tau M)^{-1} right, or what comes near it."""
         ...
 
 
@@ -62,9 +68,14 @@ class Solver(Protocol):
 KAPPA = 1.0
 
 
-def damping_metric(state: State) -> list[float]:
-    """kappa / n for the hidden layers, 0 for the output layer."""
-    return [KAPPA / state.data.n_samples] * (len(state.layers) - 1) + [0.0]
+def damping_blocks(problem: Problem, state: State, grams: Matrices, tau: Tensor) -> Matrices:
+    """lambda I + tau M_i per layer, for grams A_i A_i^T and tau (..., 1, 1)."""
+    blocks, hidden = [], KAPPA / state.data.n_samples
+    for i, (layer, gram) in enumerate(zip(state.layers, grams, strict=True), start=1):
+        block = tau * (hidden if i < len(grams) else 0.0) * gram
+        block.diagonal(dim1=-2, dim2=-1).add_((problem.decay(layer) + tau).squeeze(-2))
+        blocks.append(block)
+    return blocks
 
 
 def pulled(problem: Problem, layers: Layers, data: Data, residual: Residual, term: Matrices) -> Matrices:

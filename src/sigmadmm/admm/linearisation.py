@@ -111,6 +111,34 @@ def pull_back(problem: Problem, layers: Layers, shard: Shard, D: Tensor) -> list
     return gradients[::-1]
 
 
+def hessian_times(problem: Problem, layers: Layers, step: Layers, shard: Shard) -> list[Tensor]:
+    """The loss's second derivative in all [W_i b_i], times a step, for an activation whose s'' is known.
+
+    The derivative of `pull_back` along the step: D is what it pulls back, dA, dZ, dD how A, Z and D move.
+    """
+    s, bias = problem.activation, layers[0].b is not None
+    assert s.second is not None
+    A = [augmented(shard.inputs(i), bias) for i in range(1, len(layers) + 1)]
+    slopes = [slope(problem, layers, shard, i) for i in range(1, len(layers))]
+    dZ, dA = [step[0].matrix @ A[0]], []
+    for layer, change, values, inputs in zip(layers[1:], step[1:], slopes, A[1:], strict=True):
+        dA.append(dZ[-1] * values)
+        dZ.append(change.matrix @ inputs + layer.W @ dA[-1])
+    D, dD = loss_gradient(problem, shard), coloured(problem, shard, whitened(problem, shard, dZ[-1]))
+    products = []
+    for i in range(len(layers), 1, -1):
+        product = dD @ A[i - 1].mT
+        product[..., : layers[i - 1].W.shape[-1]] += D @ dA[i - 2].mT
+        products.append(product)
+        back = layers[i - 1].W.mT @ D
+        moved_back = step[i - 1].W.mT @ D + layers[i - 1].W.mT @ dD
+        bend = s.second(layers[i - 2](shard.inputs(i - 1).to(torch.float64)))
+        dD = moved_back.mul_(slopes[i - 2]).add_(dZ[i - 2].mul_(bend).mul_(back))
+        D = back.mul_(slopes[i - 2])
+    products.append(dD @ A[0].mT)
+    return products[::-1]
+
+
 def multipliers(problem: Problem, layers: Layers, shard: Shard) -> list[Tensor]:
     """Lambda_1..Lambda_N that satisfy every optimality condition but those of W."""
     D = loss_gradient(problem, shard)
