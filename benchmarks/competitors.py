@@ -1,7 +1,8 @@
 """The methods that are compared. Each trains from given weights for some seconds and shows its weights as it goes.
 
 A competitor is called as train(start, show) and calls show(read) now and then, where read() gives its weights as
-[(W_1, b_1), ...] in NumPy arrays; the benchmark stops the clock meanwhile and computes every objective itself.
+[(W_1, b_1), ...] in NumPy arrays; the benchmark stops the clock meanwhile and computes every measure itself. It calls
+show(None) where it has nothing new, only to hear whether to go on. It may return a sentence on how it ended.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -20,11 +22,16 @@ import sigmadmm
 from sigmadmm.admm import direct_solvers, joint_step
 
 Weights = list[tuple[np.ndarray, np.ndarray]]
-Show = Callable[[Callable[[], Weights]], bool]  # whether to go on
+Read = Callable[[], Weights]
+Show = Callable[[Read | None], bool]  # whether to go on
+
+ACTIVATIONS: dict[str, Callable[[], torch.nn.Module]] = {"sigmoid": torch.nn.Sigmoid, "relu": torch.nn.ReLU}
 
 
 @dataclass(frozen=True)
 class Start:
+    """What is minimised and from where; tol is for the methods that judge themselves whether they have converged."""
+
     X: np.ndarray
     Y: np.ndarray
     hidden: tuple[int, ...]
@@ -32,15 +39,60 @@ class Start:
     init: str
     init_scale: float
     seed: int
+    loss: str = "squared_error"
+    activation: str = "sigmoid"
+    device: str = "cpu"
+    tol: float = 0.0
 
     def common(self) -> dict[str, Any]:
-        names = ("hidden", "regularization", "init", "init_scale", "seed")
-        return {name: getattr(self, name) for name in names} | {"device": "cpu"}
+        """The arguments that `train` and the library's baselines share."""
+        names = ("hidden", "regularization", "init", "init_scale", "seed", "loss", "activation", "device")
+        return {name: getattr(self, name) for name in names}
 
     def weights(self) -> Weights:
         dims = (self.X.shape[1], *self.hidden, self.Y.shape[1])
         matrices = sigmadmm.initializers.initial_weights(dims, self.init, self.init_scale, self.seed)
         return [(W.numpy(), np.zeros(len(W))) for W in matrices]
+
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        return torch.tensor(self.X, device=self.device), torch.tensor(self.Y, device=self.device)
+
+
+Competitor = Callable[[Start, Show], str | None]
+
+
+def train_for(
+    seconds: float, method: str, start: Start, look: Callable[[float, Read], None]
+) -> tuple[bool, str | None]:
+    """Train so long, with look(elapsed, read) at every show, where the clock stands still.
+
+    Returns whether the time was up, and what the method says on how it ended.
+    """
+    paused, elapsed = 0.0, 0.0
+    began = perf_counter()
+
+    def show(read: Read | None) -> bool:
+        nonlocal paused, elapsed
+        if start.device != "cpu":
+            torch.cuda.synchronize(start.device)
+        now = perf_counter()
+        elapsed = now - began - paused
+        if read is not None:
+            look(elapsed, read)
+        paused += perf_counter() - now
+        return elapsed < seconds
+
+    ending = COMPETITORS[method](start, show)
+    return elapsed >= seconds, ending
+
+
+def forward(weights: Weights, X: Tensor, activation: str = "sigmoid") -> Tensor:
+    """The outputs for X (samples, features), on X's device."""
+    A = X
+    for i, (W, b) in enumerate(weights):
+        Z = A @ torch.tensor(W, device=X.device).mT + torch.tensor(b, device=X.device)
+        A = Z if i == len(weights) - 1 else ACTIVATIONS[activation]()(Z)
+    return A
 
 
 class _Watch(sigmadmm.Callback):
@@ -52,10 +104,11 @@ class _Watch(sigmadmm.Callback):
             run.stop("the time is up")
 
 
-def by_train(**options: Any) -> Callable[[Start, Show], None]:
-    def train(start: Start, show: Show) -> None:
-        settings = {"max_iter": 10**9, "tol": 0.0} | start.common() | options
-        sigmadmm.train(start.X, start.Y, **settings, callbacks=[_Watch(show)])
+def by_train(**options: Any) -> Competitor:
+    def train(start: Start, show: Show) -> str:
+        settings = {"max_iter": 10**9, "tol": start.tol} | start.common() | options
+        result = sigmadmm.train(start.X, start.Y, **settings, callbacks=[_Watch(show)])
+        return f"{result.status}: {result.message}"
 
     return train
 
@@ -75,9 +128,9 @@ def _plain_levenberg_marquardt() -> Iterator[None]:
             way.direct = True
 
 
-def levenberg_marquardt(start: Start, show: Show) -> None:
+def levenberg_marquardt(start: Start, show: Show) -> str | None:
     with _plain_levenberg_marquardt():
-        by_train()(start, show)
+        return by_train()(start, show)
 
 
 def _module(start: Start) -> torch.nn.Sequential:
@@ -85,30 +138,45 @@ def _module(start: Start) -> torch.nn.Sequential:
     for W, b in start.weights():
         linear = torch.nn.Linear(W.shape[1], W.shape[0], dtype=torch.float64)
         linear.load_state_dict({"weight": torch.tensor(W), "bias": torch.tensor(b)})
-        layers += [linear, torch.nn.Sigmoid()]
-    return torch.nn.Sequential(*layers[:-1])
+        layers += [linear, ACTIVATIONS[start.activation]()]
+    return torch.nn.Sequential(*layers[:-1]).to(start.device)
 
 
 def _weights_of(module: torch.nn.Sequential) -> Weights:
     return [
-        (layer.weight.detach().numpy().copy(), layer.bias.detach().numpy().copy())
+        (layer.weight.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy().copy())
         for layer in module
         if isinstance(layer, torch.nn.Linear)
     ]
 
 
-def _objective(module: torch.nn.Sequential, X: Tensor, Y: Tensor, lam: float) -> Tensor:
-    squares = sum(p.square().sum() for p in module.parameters())
-    return (module(X) - Y).square().sum() / 2 + lam / 2 * squares
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "squared_error": lambda Z, Y: (Z - Y).square().sum() / 2,
+    "cross_entropy": lambda Z, Y: torch.nn.functional.cross_entropy(Z, Y, reduction="sum"),
+}
 
 
 class _TimeIsUp(Exception):
     pass
 
 
+class _Falling:
+    """For methods whose trials may be worse than what they have: shows the weights whenever F has fallen."""
+
+    def __init__(self, show: Show) -> None:
+        self.show = show
+        self.best = np.inf
+
+    def __call__(self, F: float, read: Read) -> None:
+        fell = self.best > F
+        self.best = F if fell else self.best
+        if not self.show(read if fell else None):
+            raise _TimeIsUp
+
+
 def lbfgs(start: Start, show: Show) -> None:
     """torch, strong Wolfe line search, history 50."""
-    module, X, Y = _module(start), torch.tensor(start.X), torch.tensor(start.Y)
+    module, (X, Y) = _module(start), start.tensors()
     optimiser = torch.optim.LBFGS(
         module.parameters(),
         max_iter=10**9,
@@ -118,17 +186,14 @@ def lbfgs(start: Start, show: Show) -> None:
         tolerance_grad=0,
         tolerance_change=0,
     )
-    best = np.inf
+    watch = _Falling(show)
 
     def closure() -> Tensor:
-        nonlocal best
         optimiser.zero_grad()
-        F = _objective(module, X, Y, start.regularization)
+        squares = sum(p.square().sum() for p in module.parameters())
+        F = LOSSES[start.loss](module(X), Y) + start.regularization / 2 * squares
         F.backward()
-        if F.item() < best:
-            best = F.item()
-            if not show(lambda: _weights_of(module)):
-                raise _TimeIsUp
+        watch(F.item(), lambda: _weights_of(module))
         return F
 
     with suppress(_TimeIsUp):
@@ -136,62 +201,102 @@ def lbfgs(start: Start, show: Show) -> None:
 
 
 def adam(start: Start, show: Show, rate: float = 1e-3, batch: int = 100) -> None:
-    module, X, Y = _module(start), torch.tensor(start.X), torch.tensor(start.Y)
-    optimiser = torch.optim.Adam(module.parameters(), lr=rate)
-    generator = torch.Generator().manual_seed(start.seed)
+    """torch; a batch's loss per sample + lambda/n |W|^2/2, so that F is what an epoch adds up to."""
+    module, (X, Y) = _module(start), start.tensors()
     n = len(X)
+    optimiser = torch.optim.Adam(module.parameters(), lr=rate, weight_decay=start.regularization / n, fused=True)
+    generator = torch.Generator().manual_seed(start.seed)
     while True:
-        for rows in torch.randperm(n, generator=generator).split(batch):
+        for rows in torch.randperm(n, generator=generator).to(start.device).split(batch):
             optimiser.zero_grad()
-            F = _objective(module, X[rows], Y[rows], start.regularization * len(rows) / n)
-            (F / len(rows)).backward()
+            (LOSSES[start.loss](module(X[rows]), Y[rows]) / len(rows)).backward()
             optimiser.step()
         if not show(lambda: _weights_of(module)):
             return
 
 
-def mlp(solver: str) -> Callable[[Start, Show], None]:
-    """scikit-learn's MLPRegressor from the same weights; its alpha is lambda (it divides both terms by n)."""
+def mlp(solver: str) -> Competitor:
+    """scikit-learn's MLP from the same weights, on the same F but for the thresholds, which it does not regularise."""
 
     def train(start: Start, show: Show) -> None:
         from sklearn.exceptions import ConvergenceWarning
-        from sklearn.neural_network import MLPRegressor
 
-        weights = start.weights()
-        iterations = 200 if solver == "lbfgs" else 1  # L-BFGS forgets its history between two shows
-        model = MLPRegressor(
-            hidden_layer_sizes=start.hidden,
-            activation="logistic",
-            solver=solver,
-            alpha=start.regularization,
-            warm_start=True,
-            max_iter=iterations,
-            tol=0.0,
-            max_fun=10**9,
-            random_state=start.seed,
-            n_iter_no_change=10**9,
-        )
-        y = start.Y if start.Y.shape[1] > 1 else start.Y[:, 0]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(start.X[:2], y[:2])  # builds the arrays, which are then replaced
-            model.coefs_ = [W.T.copy() for W, _ in weights]
-            model.intercepts_ = [b.copy() for _, b in weights]
-            model.best_loss_ = np.inf
-            while True:
-                model.fit(start.X, y)
-                pairs = zip(model.coefs_, model.intercepts_, strict=True)
-                if not show(lambda pairs=pairs: [(W.T.copy(), b.copy()) for W, b in pairs]):
-                    return
+            model, y = _mlp(start, solver)
+            if solver == "adam":
+                while model.partial_fit(start.X, y) and show(lambda: _mlp_weights(model)):
+                    pass
+            else:
+                with suppress(_TimeIsUp):
+                    _mlp_lbfgs(model, start.X, y, _Falling(show))
 
     return train
+
+
+def _mlp(start: Start, solver: str) -> tuple[Any, np.ndarray]:
+    """The model before its first iteration, and its targets; two classes have one output there, their difference."""
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+    n, weights = len(start.X), start.weights()
+    is_classifier = start.loss == "cross_entropy"
+    model = (MLPClassifier if is_classifier else MLPRegressor)(
+        hidden_layer_sizes=start.hidden,
+        activation="logistic",
+        solver=solver,
+        # It divides both terms by the number of samples that it looks at, a batch or all.
+        alpha=start.regularization * (min(200, n) / n if solver == "adam" else 1),
+        warm_start=True,
+        max_iter=1,
+        tol=0.0,
+        max_fun=10**9,
+        random_state=np.random.RandomState(start.seed),  # unlike a number, it goes on from epoch to epoch
+        n_iter_no_change=10**9,
+    )
+    if is_classifier:
+        y = start.Y.argmax(1)
+        some = np.unique(y, return_index=True)[1]
+        if start.Y.shape[1] == 2:
+            W, b = weights[-1]
+            weights[-1] = W[1:] - W[:1], b[1:] - b[:1]
+    else:
+        y, some = start.Y if start.Y.shape[1] > 1 else start.Y[:, 0], np.arange(2)
+    model.fit(start.X[some], y[some])  # builds the arrays, which are then replaced
+    model.coefs_ = [W.T.copy() for W, _ in weights]
+    model.intercepts_ = [b.copy() for _, b in weights]
+    model.best_loss_, model.max_iter = np.inf, 10**9
+    vars(model).pop("_optimizer", None)
+    return model, y
+
+
+def _mlp_weights(model: Any) -> Weights:
+    weights = [(W.T.copy(), b.copy()) for W, b in zip(model.coefs_, model.intercepts_, strict=True)]
+    if model.out_activation_ == "logistic":
+        W, b = weights[-1]
+        weights[-1] = np.concatenate([0 * W, W]), np.concatenate([0 * b, b])
+    return weights
+
+
+def _mlp_lbfgs(model: Any, X: np.ndarray, y: np.ndarray, watch: _Falling) -> None:
+    """It has no callback, so its function is watched; and it stops early, so it starts again as long as F falls."""
+    evaluate = model._loss_grad_lbfgs
+
+    def watched(*arguments: Any) -> Any:
+        F, slope = evaluate(*arguments)
+        watch(F, lambda: _mlp_weights(model))
+        return F, slope
+
+    model._loss_grad_lbfgs = watched
+    before = np.inf
+    while model.fit(X, y) and watch.best < before:
+        before = watch.best
 
 
 def lm_package(start: Start, show: Show) -> None:
     """PyPI's torch-levenberg-marquardt, with its defaults but Cholesky. It cannot regularise: it minimises the loss."""
     from torch_levenberg_marquardt.training import LevenbergMarquardtModule
 
-    module, X, Y = _module(start), torch.tensor(start.X), torch.tensor(start.Y)
+    module, (X, Y) = _module(start), start.tensors()
     method = LevenbergMarquardtModule(module, attempts_per_step=10, solve_method="cholesky")
     while True:
         _, _, stop, _ = method.training_step(X, Y)
@@ -204,7 +309,7 @@ def ridge(start: Start, show: Show) -> None:
     show(lambda: baseline.network.weights)
 
 
-COMPETITORS: dict[str, Callable[[Start, Show], None]] = {
+COMPETITORS: dict[str, Competitor] = {
     "synced": by_train(),
     "paper": by_train(method="paper"),
     "L-BFGS": lbfgs,

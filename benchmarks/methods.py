@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import os
-import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.competitors import COMPETITORS, Start, Weights
+from benchmarks.competitors import COMPETITORS, Read, Start, Weights, forward, train_for
+from benchmarks.records import Log, Record, add_arguments, environment, join_parts, load, use_threads
 from benchmarks.tasks import TASKS
 
 INITS = {
@@ -35,31 +32,21 @@ LAMBDAS, SEEDS, MARKS = (1e-6, 1e-4), (0, 1, 2), (0.5, 1.0, 2.0, 4.0, 8.0)
 
 def objective(weights: Weights, X: np.ndarray, Y: np.ndarray, lam: float) -> float:
     """F of a sigmoid network, thresholds regularised."""
-    A = X
-    for i, (W, b) in enumerate(weights):
-        Z = A @ W.T + b
-        A = Z if i == len(weights) - 1 else 0.5 * (1 + np.tanh(Z / 2))
+    loss = (forward(weights, torch.tensor(X)).numpy() - Y) ** 2
     squares = sum((W**2).sum() + (b**2).sum() for W, b in weights)
-    return float(((A - Y) ** 2).sum() / 2 + lam / 2 * squares)
+    return float(loss.sum() / 2 + lam / 2 * squares)
 
 
 def trajectory(method: str, start: Start, seconds: float) -> list[tuple[float, float]]:
     """(seconds, lowest F so far) whenever F fell, with the clock standing still while F is computed."""
     points: list[tuple[float, float]] = []
-    paused = 0.0
-    began = perf_counter()
 
-    def show(read: Callable[[], Weights]) -> bool:
-        nonlocal paused
-        now = perf_counter()
-        elapsed = now - began - paused
+    def look(elapsed: float, read: Read) -> None:
         F = objective(read(), start.X, start.Y, start.regularization)
         if elapsed <= seconds and np.isfinite(F) and (not points or points[-1][1] > F):
             points.append((elapsed, F))
-        paused += perf_counter() - now
-        return elapsed < seconds
 
-    COMPETITORS[method](start, show)
+    train_for(seconds, method, start, look)
     return points
 
 
@@ -143,23 +130,6 @@ def picture(records: Sequence[dict[str, Any]], path: Path) -> None:
     pyplot.close(figure)
 
 
-def _processor() -> str:
-    """What Linux calls it, else the architecture."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def environment(threads: int) -> dict[str, Any]:
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "processor": _processor(),
-        "threads": threads,
-    }
-
-
 def warm_up(method: str) -> None:
     """What a method imports and compiles at its first call is not its speed."""
     X = np.linspace(-1, 1, 20)[:, None]
@@ -174,62 +144,36 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--seconds", type=float, default=8.0, help="per run (default: 8)")
     parser.add_argument("--threads", type=int, default=1, help="for torch and NumPy (default: 1)")
-    parser.add_argument("--out", type=Path, default=Path("results/methods"), help="folder (default: results/methods)")
-    parser.add_argument("--part", default="", help="write to a file of this name beside the results")
-    parser.add_argument("--report", action="store_true", help="run nothing; join the parts, make table and picture")
+    add_arguments(parser, "results/methods", report="table and picture")
     options = parser.parse_args(argv)
-    torch.set_num_threads(options.threads)
-    options.out.mkdir(parents=True, exist_ok=True)
+    use_threads(options.threads)
     results = options.out / f"{options.threads}-thread.json"
     if options.report:
-        parts = sorted(options.out.glob(f"{options.threads}-thread.part-*.json"))
-        _save(results, [_load(path) for path in [results, *parts]])
-        for path in parts:
-            path.unlink()
+        join_parts(results)
     else:
-        path = results.with_suffix(f".part-{options.part}.json") if options.part else results
-        _run(options, path, done=[record for known in {results, path} for record in _load(known)["records"]])
-    _report(_load(results)["records"], results)
+        _run(options, Log(results, options.part, environment(options.threads)))
+    _report(load(results)["records"], results)
 
 
-def _load(path: Path) -> dict[str, list[Any]]:
-    return json.loads(path.read_text()) if path.exists() else {"environments": [], "records": []}
-
-
-def _save(path: Path, documents: Sequence[dict[str, list[Any]]]) -> None:
-    """The documents' records one after another, and every environment once."""
-    environments: list[Any] = []
-    for document in documents:
-        environments += [place for place in document["environments"] if place not in environments]
-    records = [record for document in documents for record in document["records"]]
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"environments": environments, "records": records}, indent=0))
-    os.replace(temporary, path)
-
-
-def _run(options: argparse.Namespace, path: Path, done: list[dict[str, Any]]) -> None:
-    keys = ("task", "init", "lambda", "seed", "method", "seconds")
-    known = {tuple(record[key] for key in keys) for record in done}
-    new: dict[str, list[Any]] = {"environments": [environment(options.threads)], "records": []}
-    before = _load(path)
+def _run(options: argparse.Namespace, log: Log) -> None:
     for method in options.methods:
         warm_up(method)
     for case in cases(options.tasks, options.inits, options.seeds):
         for method in options.methods:
-            if (*case.values(), method, options.seconds) in known:
+            if log.has(case | {"method": method, "seconds": options.seconds}):
                 continue
-            new["records"].append(run_case(case, method, options.seconds))
-            print(*case.values(), method, {mark: f"{F:.2e}" for mark, F in new["records"][-1]["F"].items()}, flush=True)
-            _save(path, [before, new])
+            record = run_case(case, method, options.seconds)
+            log.add(record)
+            print(*case.values(), method, {mark: f"{F:.2e}" for mark, F in record["F"].items()}, flush=True)
 
 
-def _report(records: list[dict[str, Any]], results: Path) -> None:
-    lines = [line for mark in ("2.0", "8.0") for line in compare(records, mark)]
+def _report(measured: Sequence[Record], results: Path) -> None:
+    lines = [line for mark in ("2.0", "8.0") for line in compare(measured, mark)]
     if not lines:
         return
     results.with_suffix(".md").write_text(table(lines))
     print(table(lines))
-    picture(records, results.with_suffix(".png"))
+    picture(measured, results.with_suffix(".png"))
 
 
 if __name__ == "__main__":
