@@ -8,7 +8,7 @@ show(None) where it has nothing new, only to hear whether to go on. It may retur
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import sigmadmm
-from sigmadmm.admm import direct_solvers, joint_step
+from sigmadmm.admm import direct_solvers, joint_step, synced, trials
 
 Weights = list[tuple[np.ndarray, np.ndarray]]
 Read = Callable[[], Weights]
@@ -113,23 +113,32 @@ def by_train(**options: Any) -> Competitor:
     return train
 
 
+PLAIN = {
+    (joint_step, "KAPPA"): 0.0,
+    (direct_solvers.BySamples, "direct"): False,
+    (direct_solvers.ByWeights, "direct"): False,
+    (trials, "SHARES"): (),
+    (synced, "SLOW"): 0.0,
+    (synced, "VISIBLE"): 0.0,
+}
+
+
 @contextmanager
-def _plain_levenberg_marquardt() -> Iterator[None]:
-    """Our own step without what makes it ours: no covariance in the damping, no bend."""
-    ways = (direct_solvers.BySamples, direct_solvers.ByWeights)
-    kappa, joint_step.KAPPA = joint_step.KAPPA, 0.0
-    for way in ways:
-        way.direct = False
+def changed(values: Mapping[tuple[Any, str], Any]) -> Iterator[None]:
+    """With these attributes of modules and classes set to other values."""
+    before = {(owner, name): getattr(owner, name) for owner, name in values}
     try:
+        for (owner, name), value in values.items():
+            setattr(owner, name, value)
         yield
     finally:
-        joint_step.KAPPA = kappa
-        for way in ways:
-            way.direct = True
+        for (owner, name), value in before.items():
+            setattr(owner, name, value)
 
 
 def levenberg_marquardt(start: Start, show: Show) -> str | None:
-    with _plain_levenberg_marquardt():
+    """Our own step without what makes it ours: no covariance in the damping, no bend, no short or Newton steps."""
+    with changed(PLAIN):
         return by_train()(start, show)
 
 

@@ -19,13 +19,35 @@ _TINY = 1e-30  # keeps square roots of probabilities away from 0
 
 
 @dataclass(frozen=True)
+class Root:
+    """C = diag(scale) - mean scale^T per sample; without mean, diag(scale). Both are (..., outputs, samples)."""
+
+    scale: Tensor
+    mean: Tensor | None = None
+
+    def times(self, D: Tensor) -> Tensor:
+        """C D."""
+        scaled = self.scale * D
+        return scaled if self.mean is None else scaled - self.mean * scaled.sum(-2, keepdim=True)
+
+    def transposed_times(self, D: Tensor) -> Tensor:
+        """C^T D."""
+        return self.scale * (D if self.mean is None else D - (self.mean * D).sum(-2, keepdim=True))
+
+    def dense(self) -> Tensor:
+        """(..., outputs, outputs, samples)."""
+        diagonal = torch.diag_embed(self.scale.mT).movedim(-3, -1)
+        return diagonal if self.mean is None else diagonal - self.mean.unsqueeze(-2) * self.scale.unsqueeze(-3)
+
+
+@dataclass(frozen=True)
 class Loss:
     """A convex loss of the network's output.
 
     name      how messages and files call it
     value     loss(V, Y), summed over outputs and samples
     gradient  d loss / d V
-    root      C (..., outputs, outputs, samples) with C C^T, per sample, the Hessian or a bound of it; None: identity
+    root      C with C C^T, per sample, the Hessian or a bound of it; None: identity
     residual  R with C R = gradient: the loss is like 1/2 |R + C^T dV|^2 near V
     prox      argmin over V of loss(V, Y) + beta/2 |V - C|^2, called as prox(C, Y, beta)
     mean      what V predicts on the scale of Y: V itself, or probabilities
@@ -35,7 +57,7 @@ class Loss:
     name: str
     value: Callable[[Tensor, Tensor], Tensor]
     gradient: Callable[[Tensor, Tensor], Tensor]
-    root: Callable[[Tensor, Tensor], Tensor] | None
+    root: Callable[[Tensor, Tensor], Root] | None
     residual: Callable[[Tensor, Tensor], Tensor]
     prox: Callable[[Tensor, Tensor, Tensor], Tensor]
     mean: Callable[[Tensor], Tensor] = lambda V: V
@@ -110,16 +132,11 @@ def _huber_each(V: Tensor, Y: Tensor) -> Tensor:
     return torch.where(r <= 1, r.square() / 2, r - 0.5)
 
 
-def _diagonal(root: Tensor) -> Tensor:
-    """(..., outputs, samples) as the diagonals of (..., outputs, outputs, samples)."""
-    return torch.diag_embed(root.mT).movedim(-3, -1)
-
-
 huber = Loss(
     "huber",
     value=lambda V, Y: _huber_each(V, Y).sum((-2, -1)),
     gradient=lambda V, Y: (V - Y).clamp(-1, 1),
-    root=lambda V, Y: _diagonal(_huber_bound(V, Y).sqrt()),
+    root=lambda V, Y: Root(_huber_bound(V, Y).sqrt()),
     residual=lambda V, Y: (V - Y) * _huber_bound(V, Y).sqrt(),
     # The minimiser of |v - y| linear or quadratic + beta/2 (v - c)^2: whichever piece it falls into.
     prox=lambda C, Y, beta: torch.where(
@@ -153,7 +170,7 @@ binary_cross_entropy = Loss(
     "binary_cross_entropy",
     value=lambda V, Y: _binary_each(V, Y).sum((-2, -1)),
     gradient=lambda V, Y: torch.sigmoid(V) - Y,
-    root=lambda V, Y: _diagonal(_binary_root(V)),
+    root=lambda V, Y: Root(_binary_root(V)),
     residual=lambda V, Y: (torch.sigmoid(V) - Y) / _binary_root(V),
     prox=newton_prox(
         _binary_each,
@@ -176,11 +193,10 @@ def _probabilities(V: Tensor) -> Tensor:
     return torch.softmax(V, -2)
 
 
-def _softmax_root(V: Tensor) -> Tensor:
+def _softmax_root(V: Tensor) -> Root:
     """diag(root p) - p root(p)^T, whose square is diag(p) - p p^T."""
     p = _probabilities(V).clamp_min(_TINY)
-    root = p.sqrt()
-    return _diagonal(root) - p.unsqueeze(-2) * root.unsqueeze(-3)
+    return Root(p.sqrt(), p)
 
 
 def _softmax_solve(V: Tensor, Y: Tensor, beta: Tensor, R: Tensor) -> Tensor:

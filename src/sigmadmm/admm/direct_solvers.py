@@ -23,7 +23,10 @@ class BySamples:
     name = "samples"
     direct = True
 
-    def system(self, problem: Problem, state: State, tau: Tensor) -> System:
+    def prepare(self, problem: Problem, state: State) -> None:
+        return None
+
+    def system(self, problem: Problem, state: State, prepared: None, tau: Tensor, enough: Tensor) -> System:
         return _SampleSystem(problem, state, tau)
 
 
@@ -94,7 +97,10 @@ class ByWeights:
     name = "weights"
     direct = True
 
-    def system(self, problem: Problem, state: State, tau: Tensor) -> System:
+    def prepare(self, problem: Problem, state: State) -> None:
+        return None
+
+    def system(self, problem: Problem, state: State, prepared: None, tau: Tensor, enough: Tensor) -> System:
         return _WeightSystem(problem, state, tau)
 
 

@@ -18,7 +18,7 @@ samples forward and backward per iteration.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -56,16 +56,22 @@ class Solver(Protocol):
     """One of the three ways.
 
     name    how users ask for it
-    direct  whether a further right side is cheap once the system is there
+    direct  whether it solves exactly, so that a further right side is cheap once the system is there
     """
 
     name: str
     direct: bool
 
-    def system(self, problem: Problem, state: State, tau: Tensor) -> System: ...
+    def prepare(self, problem: Problem, state: State) -> Any:
+        """What the systems of a run have in common, because X does not change."""
+        ...
+
+    def system(self, problem: Problem, state: State, prepared: Any, tau: Tensor, enough: Tensor) -> System:
+        """At the state's weights. Where it is not direct, `enough` is by what factor the residual has to fall."""
+        ...
 
 
-KAPPA = 1.0
+KAPPA = 0.2
 
 
 def damping_blocks(problem: Problem, state: State, grams: Matrices, tau: Tensor) -> Matrices:

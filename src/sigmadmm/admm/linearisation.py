@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..losses import Root
 from ..network import Layer, Layers
 from .data import Shard
 from .state import Problem
@@ -48,7 +49,7 @@ def slope(problem: Problem, layers: Layers, shard: Shard, i: int) -> Tensor:
     return s.derivative(layers[i - 1](shard.inputs(i).to(torch.float64)))
 
 
-def root_of_hessian(problem: Problem, shard: Shard) -> Tensor | None:
+def root_of_hessian(problem: Problem, shard: Shard) -> Root | None:
     if problem.loss.root is None:
         return None
     return problem.loss.root(shard.V[-1].to(torch.float64), shard.Y.to(torch.float64))
@@ -57,13 +58,19 @@ def root_of_hessian(problem: Problem, shard: Shard) -> Tensor | None:
 def whitened(problem: Problem, shard: Shard, D: Tensor) -> Tensor:
     """C^T D."""
     root = root_of_hessian(problem, shard)
-    return D if root is None else (root * D.unsqueeze(-2)).sum(-3)
+    return D if root is None else root.transposed_times(D)
 
 
 def coloured(problem: Problem, shard: Shard, D: Tensor) -> Tensor:
     """C D."""
     root = root_of_hessian(problem, shard)
-    return D if root is None else (root * D.unsqueeze(-3)).sum(-2)
+    return D if root is None else root.times(D)
+
+
+def curved(problem: Problem, shard: Shard, D: Tensor) -> Tensor:
+    """C C^T D: the loss's second derivative times D."""
+    root = root_of_hessian(problem, shard)
+    return D if root is None else root.times(root.transposed_times(D))
 
 
 def loss_residual(problem: Problem, shard: Shard) -> Tensor:
@@ -78,10 +85,7 @@ def loss_gradient(problem: Problem, shard: Shard) -> Tensor:
 def output_derivatives(problem: Problem, layers: Layers, shard: Shard) -> Iterator[Tensor]:
     """P_N, ..., P_1."""
     V, root = shard.V[-1], root_of_hessian(problem, shard)
-    if root is None:
-        k, m = V.shape[-2:]
-        root = torch.eye(k, dtype=torch.float64, device=V.device)[..., None].expand(*V.shape[:-2], k, k, m)
-    P = root
+    P = (Root(torch.ones_like(V, dtype=torch.float64)) if root is None else root).dense()
     for i in range(len(layers), 1, -1):
         yield P
         J = layers[i - 1].W.mT @ P.flatten(-2)
@@ -124,7 +128,7 @@ def hessian_times(problem: Problem, layers: Layers, step: Layers, shard: Shard) 
     for layer, change, values, inputs in zip(layers[1:], step[1:], slopes, A[1:], strict=True):
         dA.append(dZ[-1] * values)
         dZ.append(change.matrix @ inputs + layer.W @ dA[-1])
-    D, dD = loss_gradient(problem, shard), coloured(problem, shard, whitened(problem, shard, dZ[-1]))
+    D, dD = loss_gradient(problem, shard), curved(problem, shard, dZ[-1])
     products = []
     for i in range(len(layers), 1, -1):
         product = dD @ A[i - 1].mT

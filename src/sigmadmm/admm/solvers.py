@@ -15,7 +15,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
 }
 LARGEST_DIRECT = 4000  # order of a system that is chosen by itself
 LARGEST_FORCED = 20_000  # order of a system that is factored at all: 3.2 GB
-DIRECT_WORTH = 8
+DIRECT_WORTH = 2
 
 
 def order(solver: Solver, layers: Layers, n: int) -> int:

@@ -32,8 +32,9 @@ FIRST_DAMPING, LEAST_DAMPING = 1e-1, 1e-20
 LESS, MORE = 1 / 3, 2.0  # factors of the damping after a step that went well, and after one that was too long
 SLOW = 1e-2  # relative decrease of F below which Newton's step is tried
 FIRST_PAUSE, LONGEST_PAUSE = 2, 64  # iterations without Newton's step after it failed
-VISIBLE, ROUNDING = 1e-10, 1e-15  # relative to F: predicted decreases that rounding disturbs, and hides
-PATIENCE = 3  # steps in a row that may fail with a decrease that cannot be seen
+VISIBLE, ROUNDING = 1e-10, 1e-13  # relative to F: predicted decreases that rounding disturbs, and that drown in it
+COARSEST, FINEST = 0.3, 1e-2  # how exactly to solve by conjugate gradients: as F's relative fall, in these bounds
+PATIENCE = 8  # such rejections in a row: the network is stalled
 
 
 @dataclass
@@ -41,12 +42,16 @@ class SyncedMemory:
     """Per network.
 
     objective    F
+    prepared     what the solver knows of X
+    fall         the last relative decrease of F
     tau, nu      the damping, and its factor at the next rejection
     wait, pause  iterations until Newton's step is tried again, and how many to wait after its next failure
-    failures     rejections in a row whose predicted decrease could not be seen
+    failures     rejections in a row whose predicted decrease drowns in the rounding of F
     """
 
     objective: Tensor
+    prepared: Any
+    fall: Tensor
     tau: Tensor
     nu: Tensor
     wait: Tensor
@@ -73,12 +78,16 @@ class SyncedADMM:
         F = total_objective(self.problem, state.layers, state.data)
         zero = torch.zeros(self.problem.batch, dtype=torch.int64, device=F.device)
         state.counters = dict.fromkeys((ACCEPTED, REJECTED, BENT, SHORT, NEWTON, RAISED, CG), zero)
-        tau, nu = torch.full_like(F, FIRST_DAMPING), torch.full_like(F, MORE)
-        state.memory = SyncedMemory(F, tau, nu, wait=zero, pause=zero + FIRST_PAUSE, failures=zero)
+        # At least lambda, else the first step may pull all weights to zero, where a stationary point is.
+        tau = self.problem.regularization.squeeze((-2, -1)).clamp_min(FIRST_DAMPING).expand(F.shape)
+        nu = torch.full_like(F, MORE)
+        prepared = self.solver.prepare(self.problem, state)
+        state.memory = SyncedMemory(F, prepared, torch.ones_like(F), tau, nu, zero, zero + FIRST_PAUSE, zero)
 
     def step(self, state: State, watch: bool) -> Tensor:
         memory: SyncedMemory = state.memory
-        system = self.solver.system(self.problem, state, memory.tau[..., None, None])
+        enough = memory.fall.clamp(FINEST, COARSEST)
+        system = self.solver.system(self.problem, state, memory.prepared, memory.tau[..., None, None], enough)
         trials = Trials(self.problem, state, system, memory.objective, bending=self.solver.direct)
         trial, bent = trials.whole()
         whole = trials.enough(trial)
@@ -91,10 +100,11 @@ class SyncedADMM:
         state.layers = where(accepted, trial.layers, state.layers)
         state.data.total(lambda shard: shard.forward(self.problem.activation, state.layers))
         whole, short = whole & ~newton, short & ~newton
-        self._adapt(memory, gain, whole, short, newton)
-        invisible = trials.predicted <= ROUNDING * memory.objective
-        memory.failures = torch.where(~accepted & invisible, memory.failures + 1, 0)
-        memory.objective = torch.where(accepted, trial.F, memory.objective)
+        drowned = ~accepted & (trials.predicted <= ROUNDING * memory.objective)
+        self._adapt(memory, gain, whole, short, newton, drowned)
+        memory.failures = torch.where(drowned, memory.failures + 1, 0)
+        before, memory.objective = memory.objective, torch.where(accepted, trial.F, memory.objective)
+        memory.fall = 1 - memory.objective / before.clamp_min(torch.finfo(before.dtype).tiny)
         kinds = {ACCEPTED: accepted, REJECTED: ~accepted, BENT: bent & whole, SHORT: short, NEWTON: newton}
         kinds |= {RAISED: system.raised, CG: system.iterations + iterations}
         state.counters = {name: state.counters[name] + count for name, count in kinds.items()}
@@ -139,10 +149,15 @@ class SyncedADMM:
         memory.pause = torch.where(better, FIRST_PAUSE, longer)
         return trial.or_else(newton, better), better, iterations * due
 
-    def _adapt(self, memory: SyncedMemory, gain: Tensor, whole: Tensor, short: Tensor, newton: Tensor) -> None:
-        """Nielsen's rule: less damping after a step that went as predicted, ever more after rejections."""
+    def _adapt(
+        self, memory: SyncedMemory, gain: Tensor, whole: Tensor, short: Tensor, newton: Tensor, drowned: Tensor
+    ) -> None:
+        """Nielsen's rule: less damping after a step that went as predicted, ever more after rejections.
+
+        Where F could not tell whether a step was good, more damping would not help; less gives another step to try.
+        """
         factor = torch.where(whole, (1 - (2 * gain - 1) ** 3).clamp(LESS, MORE), memory.nu)
-        factor = torch.where(newton, LESS, torch.where(short, MORE, factor))
+        factor = torch.where(newton | drowned, LESS, torch.where(short, MORE, factor))
         memory.tau = (memory.tau * factor).clamp_min(LEAST_DAMPING)
-        rejected = ~(whole | short | newton)
+        rejected = ~(whole | short | newton | drowned)
         memory.nu = torch.where(rejected, MORE * memory.nu, torch.where(short, memory.nu, MORE))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..network import Layer, Layers, where
+from .conjugate_gradients import Solution
 from .data import Shard
 from .joint_step import Matrices, System, inner
 from .linearisation import as_layers, loss_gradient, loss_residual, pull_back, tangent, whitened
@@ -19,7 +20,10 @@ LEAST_GAIN = 1e-4  # of the predicted decrease that a step must reach
 PROBE = 0.1  # share of the step at which the bend of the output is measured
 LARGEST_BEND = 0.5  # of the acceleration's length relative to the step's
 SHARES = (0.5, 0.25, 0.125)  # of a step that is too long
+TRUSTED = 10.0  # length of Newton's step relative to the joint step's
+LENGTHENING, MOST_LENGTHENINGS = 4.0, 8  # of a step that ends at an open direction
 FLATTER = 0.95  # of the gradient's norm: what counts as progress when F cannot tell
+SLACK = 2e-15  # relative to F: its rounding, which counts as no rise then
 
 
 @dataclass
@@ -81,23 +85,40 @@ class Trials:
     def newton(self, tau: Tensor, hidden: Tensor) -> tuple[Trial, Tensor, Tensor]:
         """Newton's step; whether F falls enough for its length; and the iterations that it took.
 
-        hidden  where the fall of F drowns in its rounding: there a share of the step is enough if F does not rise
-                and the gradient falls
+        hidden  where rounding disturbs the fall of F: there a share of the step is enough, too, if the gradient falls
+                and F does not rise beyond rounding
         """
-        step, iterations = newton_step(self.problem, self.state, self.system, self.gradient, at_last=hidden)
-        trial = self._at(moved(self.state.layers, step))
+        length = inner(self.straight, self.straight).sqrt()
+        solution = newton_step(self.problem, self.state, self.system, self.gradient, TRUSTED * length, hidden)
+        trial, step = self._downhill(solution, length)
         change = as_layers(step, self.state.layers[0].b is not None)
         least = LEAST_GAIN * (weight_penalty(self.problem, change) + tau * inner(step, step))
         fall = self.F - trial.F
-        enough = ~hidden & (fall >= least)
+        enough = (fall >= least) & (fall > 0)
         if hidden.any():
             for share in (1.0, *SHARES):
                 shorter = self._at(moved(self.state.layers, step, share))
-                flatter = hidden & ~enough & (shorter.F <= self.F) & self._is_flatter(shorter)
+                flatter = hidden & ~enough & (shorter.F <= (1 + SLACK) * self.F) & self._is_flatter(shorter)
                 trial, enough = trial.or_else(shorter, flatter), enough | flatter
                 if not (hidden & ~enough).any():
                     break
-        return trial, enough, iterations
+        return trial, enough, solution.iterations
+
+    def _downhill(self, solution: Solution, length: Tensor) -> tuple[Trial, Matrices]:
+        """Newton's step; where it ends at an open direction, ever further on along that, as long as F gets lower."""
+        step, pending = solution.x, solution.open
+        trial = self._at(moved(self.state.layers, step))
+        share = length / inner(solution.direction, solution.direction).sqrt()
+        for _ in range(MOST_LENGTHENINGS):
+            if not pending.any():
+                break
+            further = [a + share[..., None, None] * b for a, b in zip(solution.x, solution.direction, strict=True)]
+            other = self._at(moved(self.state.layers, further))
+            pending = pending & (other.F < trial.F)
+            trial = trial.or_else(other, pending)
+            step = [torch.where(pending[..., None, None], b, a) for a, b in zip(step, further, strict=True)]
+            share = LENGTHENING * share
+        return trial, step
 
     def _is_flatter(self, trial: Trial) -> Tensor:
         there = gradient(self.problem, self.state, trial.layers)
