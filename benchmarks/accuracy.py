@@ -1,12 +1,12 @@
 """Test accuracy of classifiers after equal seconds, lambda chosen on held-out data (python -m benchmarks.accuracy).
 
-For every data set, seed and method: a quarter of the training part is held out; the method is fitted to the rest once
-per lambda; the lambda with the highest accuracy on the quarter is taken, of equal ones the largest; with it the method
-is fitted to the whole training part, and the last weights that it shows in time are judged on the test part. A fit has
-the same seconds for every method. The clock stands still while weights are shown, and accuracies are computed here,
-from the weights. Everything is float64, on the CPU and on the GPU. All methods minimise F, the sum of the loss over the
-samples + lambda/2 |W|^2; the seed draws the split and the initial weights, which are LeCun's uniform ones, or He's
-normal ones for ReLU.
+For every data set, seed and method: a quarter of the training part is held out (--held-out: several times, drawn
+anew); the method is fitted to the rest once per lambda; the lambda with the highest (mean) accuracy on what was held
+out is taken, of equal ones the largest; with it the method is fitted to the whole training part, and the last weights
+that it shows in time are judged on the test part. A fit has the same seconds for every method. The clock stands still
+while weights are shown, and accuracies are computed here, from the weights. Everything is float64, on the CPU and on
+the GPU. All methods minimise F, the sum of the loss over the samples + lambda/2 |W|^2; the seed draws the split and the
+initial weights, which are LeCun's uniform ones, or He's normal ones for ReLU.
 
 Results are added to a JSON file as they come, so a run can be interrupted and continued; several processes can share
 the work (by --seeds or --sets), each with a --part of its own, until --report joins the parts.
@@ -125,14 +125,18 @@ def run_cell(case: Record, train: Samples, test: Samples, device: str) -> Record
     """All fits of one method on one data set with one seed."""
     method, data, seed, seconds = METHODS[case["method"]], DATA_SETS[case["data"]], case["seed"], case["seconds"]
     classes = int(max(train.y.max(), test.y.max())) + 1
-    rest, held_out = train.split(HELD_OUT, [seed, 1])
+    quarters = [train.split(HELD_OUT, [seed, 1, part]) for part in range(case["quarters"])]
     # What a method imports, compiles and allocates at its first call is not its speed.
-    fit(method, method.start(rest, classes, data.hidden, max(case["lambdas"]), seed, device), min(0.2, seconds))
-    fits = [
-        measured(method, method.start(rest, classes, data.hidden, lam, seed, device), held_out, seconds, False)
-        for lam in case["lambdas"]
-    ]
-    lam = chosen({line["lambda"]: line["accuracy"] for line in fits})
+    fit(method, method.start(train, classes, data.hidden, max(case["lambdas"]), seed, device), min(0.2, seconds))
+    fits, judged = [], {}
+    for lam in case["lambdas"]:
+        lines = [
+            measured(method, method.start(rest, classes, data.hidden, lam, seed, device), held_out, seconds, False)
+            for rest, held_out in quarters
+        ]
+        fits += lines
+        judged[lam] = float(np.mean([line["accuracy"] for line in lines]))
+    lam = chosen(judged)
     final = measured(method, method.start(train, classes, data.hidden, lam, seed, device), test, seconds, True)
     return case | {
         "dims": "-".join(map(str, (train.X.shape[1], *data.hidden, classes))),
@@ -140,7 +144,7 @@ def run_cell(case: Record, train: Samples, test: Samples, device: str) -> Record
         "test": len(test.y),
         "majority": float(np.bincount(test.y).max() / len(test.y)),
         "lambda": lam,
-        "held-out accuracy": max(line["accuracy"] for line in fits),
+        "held-out accuracy": judged[lam],
         "accuracy": final["accuracy"],
         "fits": [*fits, final],
     }
@@ -190,6 +194,13 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         default=list(LAMBDAS),
         help=f"to choose from (default: {' '.join(f'{lam:g}' for lam in LAMBDAS)})",
     )
+    parser.add_argument(
+        "--held-out",
+        type=int,
+        default=1,
+        metavar="QUARTERS",
+        help="so many, drawn anew, to choose lambda on (default: 1)",
+    )
     parser.add_argument("--threads", type=int, default=1, help="for torch and NumPy (default: 1)")
     add_arguments(parser, "results/accuracy", report="the table")
     options = parser.parse_args(argv)
@@ -200,8 +211,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     unable = [name for name in options.methods if name not in able]
     if unable:
         parser.error(f"{' and '.join(unable)} cannot run on {options.device}; leave it out of --methods")
-    if min(options.lambdas) <= 0 or options.seconds <= 0:
-        parser.error("--lambdas and --seconds must be positive")
+    if min(options.lambdas) <= 0 or options.seconds <= 0 or options.held_out < 1:
+        parser.error("--lambdas, --seconds and --held-out must be positive")
     if options.device == "cuda" and not options.report and not torch.cuda.is_available():
         parser.error("torch sees no GPU here; use --device cpu")
     try:
@@ -218,6 +229,7 @@ def _add_names(parser: argparse.ArgumentParser, option: str, names: Iterable[str
 
 def _run(options: argparse.Namespace, log: Log) -> None:
     common = {"seconds": options.seconds, "threads": options.threads, "lambdas": options.lambdas}
+    common["quarters"] = options.held_out
     cases = [
         {"data": data, "seed": seed, "method": method} | common
         for seed in options.seeds
@@ -225,7 +237,7 @@ def _run(options: argparse.Namespace, log: Log) -> None:
         for method in options.methods
     ]
     missing = [case for case in cases if not log.has(case)]
-    minutes = len(missing) * (len(options.lambdas) + 1) * options.seconds / 60
+    minutes = len(missing) * (options.held_out * len(options.lambdas) + 1) * options.seconds / 60
     print(f"{len(missing)} of {len(cases)} results are missing: about {minutes:.0f} minutes at most", flush=True)
     for case in missing:
         seed = case["seed"]

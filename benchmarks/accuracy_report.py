@@ -24,7 +24,7 @@ def report(document: Document, device: str, size: int | None, order: Mapping[str
     records = sorted(document["records"], key=lambda record: [order[name].index(record[name]) for name in order])
     groups: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
-        settings = [record[name] for name in ("data", "seconds", "threads")]
+        settings = [record[name] for name in ("data", "seconds", "threads", "quarters")]
         groups.setdefault((*settings, *record["lambdas"]), []).append(record)
     places = [", ".join(f"{name} {value}" for name, value in place.items()) for place in document["environments"]]
     text = ["# Test accuracy with lambda chosen on held-out data\n", *(f"Measured with {place}.\n" for place in places)]
@@ -53,7 +53,8 @@ def heading(group: Sequence[Record], device: str, size: int | None) -> str:
     return (
         f"## {one['data']}\n\n{DATA_SETS[one['data']].label}. Network {one['dims']}, {train} training samples{cut}, "
         f"{test} test samples, {majority} % of them in the largest class. {one['seconds']:g} s per fit on {device}, "
-        f"float64, {threads}; lambda from {' '.join(f'{lam:g}' for lam in one['lambdas'])}.\n"
+        f"float64, {threads}; lambda from {' '.join(f'{lam:g}' for lam in one['lambdas'])}, "
+        f"chosen on {one['quarters']} held-out quarter{'' if one['quarters'] == 1 else 's'}.\n"
     )
 
 

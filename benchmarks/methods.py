@@ -27,7 +27,7 @@ INITS = {
     "orthogonal": ("orthogonal_uniform", 1.0),
     "msra x8": ("msra", 8.0),
 }
-LAMBDAS, SEEDS, MARKS = (1e-6, 1e-4), (0, 1, 2), (0.5, 1.0, 2.0, 4.0, 8.0)
+LAMBDAS, SEEDS, MARKS = (1e-6, 1e-4), (0, 1, 2), (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 def objective(weights: Weights, X: np.ndarray, Y: np.ndarray, lam: float) -> float:

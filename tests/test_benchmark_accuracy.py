@@ -234,7 +234,15 @@ def test_the_best_lambda_on_the_held_out_part_is_chosen_of_equal_ones_the_larges
     assert accuracy.chosen({0.1: 0.9, 1.0: 0.9, 10.0: 0.7}) == 1.0
 
 
-CASE = {"data": "blobs", "seed": SEED, "method": "stub", "seconds": 1.0, "threads": 1, "lambdas": [0.1, 1.0, 10.0]}
+CASE = {
+    "data": "blobs",
+    "seed": SEED,
+    "method": "stub",
+    "seconds": 1.0,
+    "threads": 1,
+    "lambdas": [0.1, 1.0, 10.0],
+    "quarters": 1,
+}
 
 
 @pytest.fixture
@@ -259,7 +267,7 @@ def test_a_cell_chooses_lambda_on_a_quarter_and_fits_again_to_all(toy):
     seen, samples = toy
     train, test = DATA_SETS["blobs"].parts(samples, SEED)
     record = accuracy.run_cell(CASE, train, test, "cpu")
-    assert seen == [(45, 10.0), (45, 0.1), (45, 1.0), (45, 10.0), (60, 1.0)]  # the first is the warm-up
+    assert seen == [(60, 10.0), (45, 0.1), (45, 1.0), (45, 10.0), (60, 1.0)]  # the first is the warm-up
     assert (record["lambda"], record["held-out accuracy"], record["accuracy"]) == (1.0, 1.0, 1.0)
     assert [(fit["part"], fit["accuracy"]) for fit in record["fits"]][1:] == [
         ("held-out", 1.0),
@@ -267,6 +275,15 @@ def test_a_cell_chooses_lambda_on_a_quarter_and_fits_again_to_all(toy):
         ("test", 1.0),
     ]
     assert (record["dims"], record["train"], record["test"]) == ("4-5-3", 60, 60)
+
+
+def test_several_quarters_are_drawn_anew_and_averaged(toy):
+    seen, samples = toy
+    train, test = DATA_SETS["blobs"].parts(samples, SEED)
+    record = accuracy.run_cell(CASE | {"quarters": 3}, train, test, "cpu")
+    assert len(seen) == 1 + 3 * 3 + 1
+    assert [fit["lambda"] for fit in record["fits"]] == [0.1] * 3 + [1.0] * 3 + [10.0] * 3 + [1.0]
+    assert (record["lambda"], record["held-out accuracy"]) == (1.0, 1.0)
 
 
 def test_a_run_goes_on_where_it_was_interrupted_and_parts_are_joined(toy, tmp_path):

@@ -12,7 +12,7 @@ import sigmadmm
 from helpers import small_run, tensor
 from sigmadmm import InvalidInput, Status
 from sigmadmm.activations import ACTIVATIONS
-from sigmadmm.admm.conjugate_gradients import ByConjugateGradients
+from sigmadmm.admm.conjugate_gradients import ByConjugateGradients, Solution
 from sigmadmm.admm.joint_step import KAPPA
 from sigmadmm.admm.linearisation import (
     as_layers,
@@ -278,12 +278,12 @@ def test_newton_is_tried_less_often_after_it_failed():
 
         def newton(self, tau, hidden):
             self.tries += 1
-            return trial, torch.tensor(False), torch.tensor(5)
+            return trial, torch.tensor(False), Solution([], torch.tensor(5), torch.tensor(False), [])
 
     trials, tried = Failing(), []
     for iteration in range(300):
         before = trials.tries
-        _, taken, _ = method._newton(state.memory, trials, trial, accepted)
+        _, taken, _, _ = method._newton(state.memory, trials, trial, accepted)
         assert not taken
         if trials.tries > before:
             tried.append(iteration)

@@ -95,17 +95,17 @@ class SyncedADMM:
         short = torch.zeros_like(whole)
         if not whole.all():
             trial, short = trials.shortened(trial, ~whole)
-        trial, newton, iterations = self._newton(memory, trials, trial, whole | short)
+        trial, newton, closed, iterations = self._newton(memory, trials, trial, whole | short)
         accepted = whole | short | newton
         state.layers = where(accepted, trial.layers, state.layers)
         state.data.total(lambda shard: shard.forward(self.problem.activation, state.layers))
-        whole, short = whole & ~newton, short & ~newton
         drowned = ~accepted & (trials.predicted <= ROUNDING * memory.objective)
-        self._adapt(memory, gain, whole, short, newton, drowned)
+        self._adapt(memory, gain, whole & ~closed, short & ~closed, closed, drowned)
         memory.failures = torch.where(drowned, memory.failures + 1, 0)
         before, memory.objective = memory.objective, torch.where(accepted, trial.F, memory.objective)
         memory.fall = 1 - memory.objective / before.clamp_min(torch.finfo(before.dtype).tiny)
-        kinds = {ACCEPTED: accepted, REJECTED: ~accepted, BENT: bent & whole, SHORT: short, NEWTON: newton}
+        kinds = {ACCEPTED: accepted, REJECTED: ~accepted, NEWTON: newton}
+        kinds |= {BENT: bent & whole & ~newton, SHORT: short & ~newton}
         kinds |= {RAISED: system.raised, CG: system.iterations + iterations}
         state.counters = {name: state.counters[name] + count for name, count in kinds.items()}
         state.iteration += 1
@@ -131,23 +131,26 @@ class SyncedADMM:
 
     def _newton(
         self, memory: SyncedMemory, trials: Trials, trial: Trial, accepted: Tensor
-    ) -> tuple[Trial, Tensor, Tensor]:
-        """Newton's step in those networks in which F falls slowly and it leads lower; in which; and its iterations."""
+    ) -> tuple[Trial, Tensor, Tensor, Tensor]:
+        """Newton's step in those networks in which F falls slowly and it leads lower.
+
+        Also returns in which it is taken, in which of these it was solved for to the end, and its iterations.
+        """
         F = memory.objective
         reached = torch.where(accepted, trial.F, F)
         hidden = trials.predicted <= VISIBLE * F
         due = (F - reached < SLOW * F) & (hidden | (memory.wait == 0))
         memory.wait = (memory.wait - 1).clamp_min(0)
         if self.problem.activation.second is None or not due.any():
-            return trial, torch.zeros_like(due), torch.zeros_like(memory.wait)
-        newton, enough, iterations = trials.newton(memory.tau, hidden)
+            return trial, torch.zeros_like(due), torch.zeros_like(due), torch.zeros_like(memory.wait)
+        newton, enough, solution = trials.newton(memory.tau, hidden)
         lower = reached - newton.F > 0
         better = due & enough & (hidden | lower)
         failed = due & ~better
         memory.wait = torch.where(failed, memory.pause, memory.wait)
         longer = torch.where(failed, (2 * memory.pause).clamp_max(LONGEST_PAUSE), memory.pause)
         memory.pause = torch.where(better, FIRST_PAUSE, longer)
-        return trial.or_else(newton, better), better, iterations * due
+        return trial.or_else(newton, better), better, better & ~solution.open, solution.iterations * due
 
     def _adapt(
         self, memory: SyncedMemory, gain: Tensor, whole: Tensor, short: Tensor, newton: Tensor, drowned: Tensor
@@ -155,6 +158,7 @@ class SyncedADMM:
         """Nielsen's rule: less damping after a step that went as predicted, ever more after rejections.
 
         Where F could not tell whether a step was good, more damping would not help; less gives another step to try.
+        A Newton step that ended at an open direction says nothing of the damping: what it replaced decides.
         """
         factor = torch.where(whole, (1 - (2 * gain - 1) ** 3).clamp(LESS, MORE), memory.nu)
         factor = torch.where(newton | drowned, LESS, torch.where(short, MORE, factor))

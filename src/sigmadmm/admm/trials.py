@@ -82,8 +82,8 @@ class Trials:
                 break
         return trial, enough
 
-    def newton(self, tau: Tensor, hidden: Tensor) -> tuple[Trial, Tensor, Tensor]:
-        """Newton's step; whether F falls enough for its length; and the iterations that it took.
+    def newton(self, tau: Tensor, hidden: Tensor) -> tuple[Trial, Tensor, Solution]:
+        """Newton's step; whether F falls enough for its length; and how it was found.
 
         hidden  where rounding disturbs the fall of F: there a share of the step is enough, too, if the gradient falls
                 and F does not rise beyond rounding
@@ -102,7 +102,7 @@ class Trials:
                 trial, enough = trial.or_else(shorter, flatter), enough | flatter
                 if not (hidden & ~enough).any():
                     break
-        return trial, enough, solution.iterations
+        return trial, enough, solution
 
     def _downhill(self, solution: Solution, length: Tensor) -> tuple[Trial, Matrices]:
         """Newton's step; where it ends at an open direction, ever further on along that, as long as F gets lower."""
