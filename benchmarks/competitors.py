@@ -8,8 +8,8 @@ show(None) where it has nothing new, only to hear whether to go on. It may retur
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 import sigmadmm
+from benchmarks.changes import changed
 from sigmadmm.admm import direct_solvers, joint_step, synced, trials
 
 Weights = list[tuple[np.ndarray, np.ndarray]]
@@ -121,19 +122,6 @@ PLAIN = {
     (synced, "SLOW"): 0.0,
     (synced, "VISIBLE"): 0.0,
 }
-
-
-@contextmanager
-def changed(values: Mapping[tuple[Any, str], Any]) -> Iterator[None]:
-    """With these attributes of modules and classes set to other values."""
-    before = {(owner, name): getattr(owner, name) for owner, name in values}
-    try:
-        for (owner, name), value in values.items():
-            setattr(owner, name, value)
-        yield
-    finally:
-        for (owner, name), value in before.items():
-            setattr(owner, name, value)
 
 
 def levenberg_marquardt(start: Start, show: Show) -> str | None:

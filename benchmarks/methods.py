@@ -104,30 +104,54 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def picture(records: Sequence[dict[str, Any]], path: Path) -> None:
-    """Performance profile: in which share of the runs a method's F is within a factor of the lowest, at each mark."""
+def picture(records: Sequence[Record], path: Path) -> None:
+    """Per task the curves of F against seconds, then performance profiles after 2 and 8 seconds."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    tasks = [task for task in TASKS if any(record["task"] == task for record in records)]
     marks = [mark for mark in ("2.0", "8.0") if any(mark in record["F"] for record in records)]
-    figure, axes = pyplot.subplots(1, max(1, len(marks)), figsize=(5 * max(1, len(marks)), 4), squeeze=False)
-    factors = np.logspace(0, 4, 200)
-    for axis, mark in zip(axes[0], marks, strict=False):
-        runs: dict[tuple[Any, ...], dict[str, float]] = {}
-        for record in records:
-            key = (record["task"], record["init"], record["lambda"], record["seed"])
-            runs.setdefault(key, {})[record["method"]] = record["F"].get(mark, float("inf"))
-        for method in COMPETITORS:
-            ratios = np.array([by[method] / min(by.values()) for by in runs.values() if method in by])
-            if len(ratios):
-                axis.semilogx(factors, [(ratios <= f).mean() for f in factors], label=method)
+    panels = len(tasks) + len(marks)
+    rows = -(-panels // 3)
+    figure, axes = pyplot.subplots(rows, 3, figsize=(15, 4 * rows), squeeze=False)
+    for axis, task in zip(axes.flat, tasks, strict=False):
+        _curves(axis, [record for record in records if record["task"] == task])
+        axis.set(title=task, xlabel="seconds", ylabel="F, geometric mean over the starts")
+        axis.set_xticks(MARKS, [f"{mark:g}" for mark in MARKS])
+        axis.minorticks_off()
+    for axis, mark in zip(list(axes.flat)[len(tasks) :], marks, strict=False):
+        _profile(axis, records, mark)
         axis.set(xlabel="F within this factor of the lowest", ylabel="share of runs", title=f"after {float(mark):g} s")
-        axis.legend(fontsize=7)
+    for axis in axes.flat[panels:]:
+        axis.set_axis_off()
+    axes.flat[0].legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, dpi=80)
     pyplot.close(figure)
+
+
+def _curves(axis: Any, records: Sequence[Record]) -> None:
+    for color, method in enumerate(COMPETITORS):
+        found = [record["F"] for record in records if record["method"] == method]
+        marks = [mark for mark in map(str, MARKS) if found and all(np.isfinite(F.get(mark, np.inf)) for F in found)]
+        means = [np.exp(np.mean([np.log(F[mark]) for F in found])) for mark in marks]
+        if found:
+            axis.loglog([float(mark) for mark in marks], means, marker=".", color=f"C{color}", label=method)
+
+
+def _profile(axis: Any, records: Sequence[Record], mark: str) -> None:
+    """In which share of the runs a method's F is within a factor of the lowest."""
+    runs: dict[tuple[Any, ...], dict[str, float]] = {}
+    for record in records:
+        key = (record["task"], record["init"], record["lambda"], record["seed"])
+        runs.setdefault(key, {})[record["method"]] = record["F"].get(mark, float("inf"))
+    factors = np.logspace(0, 4, 200)
+    for color, method in enumerate(COMPETITORS):
+        ratios = np.array([by[method] / min(by.values()) for by in runs.values() if method in by])
+        if len(ratios):
+            axis.semilogx(factors, [(ratios <= f).mean() for f in factors], color=f"C{color}", label=method)
 
 
 def warm_up(method: str) -> None:

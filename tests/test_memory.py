@@ -7,6 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+import sigmadmm
 from helpers import small_run
 
 
@@ -74,4 +75,22 @@ def test_at_most_six_arrays_of_the_widest_layer(dims, activation, dtype):
             meter.peak = 0
             work()
             assert meter.peak - at_rest <= 6 * widest + small
+    assert meter.largest <= widest
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "arctan"])
+@pytest.mark.parametrize("dims", [(3, 32, 32, 1), (2, 24, 48, 24, 2), (1, 40, 1), (2, 40, 40, 40, 1)])
+def test_conjugate_gradients_take_at_most_six_arrays_of_the_widest_layer(dims, activation, monkeypatch):
+    """Beyond X and Y, which the run copies into shards; V is counted, so the bound is for up to three hidden layers."""
+    monkeypatch.setattr("sigmadmm.engine.in_memory._recycle_freed_memory", lambda: None)
+    monkeypatch.setattr("sigmadmm.admm.synced.SLOW", 2.0)  # so that every iteration tries Newton's step
+    n = 60_000
+    widest, samples = 8 * n * max(dims), 8 * n * (dims[0] + dims[-1])
+    generator = torch.Generator().manual_seed(0)
+    X, Y = (torch.rand(n, width, dtype=torch.float64, generator=generator) for width in (dims[0], dims[-1]))
+    options = {"hidden": dims[1:-1], "activation": activation, "solver": "cg", "device": "cpu"}
+    with PeakMemory() as meter:
+        result = sigmadmm.train(X, Y, max_iter=2, **options)
+    assert result.counters["cg iterations"] > 0
+    assert meter.peak - samples <= 6 * widest
     assert meter.largest <= widest

@@ -23,13 +23,14 @@ from sigmadmm.admm.linearisation import (
     pull_back,
     tangent,
 )
+from sigmadmm.admm.model import gradient, predicted_decrease
 from sigmadmm.admm.newton import newton_step
 from sigmadmm.admm.objective import total_objective
 from sigmadmm.admm.paper import Solved
 from sigmadmm.admm.solvers import SOLVERS, cheapest
 from sigmadmm.admm.state import Problem, State
 from sigmadmm.admm.synced import SyncedADMM
-from sigmadmm.admm.trials import SHARES, Trial, Trials, gradient, moved, predicted_decrease
+from sigmadmm.admm.trials import SHARES, Trial, Trials, moved
 from sigmadmm.admm.updates import EXACT_CURVATURE, feature_gain
 from sigmadmm.engine.in_memory import InMemory, split
 from sigmadmm.initializers import initial_weights
@@ -276,7 +277,7 @@ def test_newton_is_tried_less_often_after_it_failed():
     class Failing:
         predicted, tries = torch.tensor(1.0, dtype=torch.float64), 0
 
-        def newton(self, tau, hidden):
+        def newton(self, tau, blurred):
             self.tries += 1
             return trial, torch.tensor(False), Solution([], torch.tensor(5), torch.tensor(False), [])
 

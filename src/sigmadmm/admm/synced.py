@@ -64,7 +64,7 @@ class SyncedADMM:
 
     criteria = ("kkt",)
     blocks: ClassVar[list[str]] = ["W"]
-    advice = "Allow more iterations or loosen tol; F never rises, so what is there is the best so far."
+    advice = "Allow more iterations or loosen tol; F never rises (but by rounding), so what is there is the best so far."
 
     def __init__(self, problem: Problem, solver: Solver) -> None:
         self.problem = problem
@@ -138,14 +138,14 @@ class SyncedADMM:
         """
         F = memory.objective
         reached = torch.where(accepted, trial.F, F)
-        hidden = trials.predicted <= VISIBLE * F
-        due = (F - reached < SLOW * F) & (hidden | (memory.wait == 0))
+        blurred = trials.predicted <= VISIBLE * F
+        due = (F - reached < SLOW * F) & (blurred | (memory.wait == 0))
         memory.wait = (memory.wait - 1).clamp_min(0)
         if self.problem.activation.second is None or not due.any():
             return trial, torch.zeros_like(due), torch.zeros_like(due), torch.zeros_like(memory.wait)
-        newton, enough, solution = trials.newton(memory.tau, hidden)
+        newton, enough, solution = trials.newton(memory.tau, blurred)
         lower = reached - newton.F > 0
-        better = due & enough & (hidden | lower)
+        better = due & enough & (blurred | lower)
         failed = due & ~better
         memory.wait = torch.where(failed, memory.pause, memory.wait)
         longer = torch.where(failed, (2 * memory.pause).clamp_max(LONGEST_PAUSE), memory.pause)

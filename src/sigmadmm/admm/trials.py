@@ -11,7 +11,8 @@ from ..network import Layer, Layers, where
 from .conjugate_gradients import Solution
 from .data import Shard
 from .joint_step import Matrices, System, inner
-from .linearisation import as_layers, loss_gradient, loss_residual, pull_back, tangent, whitened
+from .linearisation import as_layers, loss_residual, tangent, whitened
+from .model import gradient, predicted_decrease
 from .newton import newton_step
 from .objective import total_objective, weight_penalty
 from .state import Problem, State
@@ -82,25 +83,25 @@ class Trials:
                 break
         return trial, enough
 
-    def newton(self, tau: Tensor, hidden: Tensor) -> tuple[Trial, Tensor, Solution]:
+    def newton(self, tau: Tensor, blurred: Tensor) -> tuple[Trial, Tensor, Solution]:
         """Newton's step; whether F falls enough for its length; and how it was found.
 
-        hidden  where rounding disturbs the fall of F: there a share of the step is enough, too, if the gradient falls
+        blurred  where rounding disturbs the fall of F: there a share of the step is enough, too, if the gradient falls
                 and F does not rise beyond rounding
         """
         length = inner(self.straight, self.straight).sqrt()
-        solution = newton_step(self.problem, self.state, self.system, self.gradient, TRUSTED * length, hidden)
+        solution = newton_step(self.problem, self.state, self.system, self.gradient, TRUSTED * length, blurred)
         trial, step = self._downhill(solution, length)
         change = as_layers(step, self.state.layers[0].b is not None)
         least = LEAST_GAIN * (weight_penalty(self.problem, change) + tau * inner(step, step))
         fall = self.F - trial.F
         enough = (fall >= least) & (fall > 0)
-        if hidden.any():
+        if blurred.any():
             for share in (1.0, *SHARES):
                 shorter = self._at(moved(self.state.layers, step, share))
-                flatter = hidden & ~enough & (shorter.F <= (1 + SLACK) * self.F) & self._is_flatter(shorter)
+                flatter = blurred & ~enough & (shorter.F <= (1 + SLACK) * self.F) & self._is_flatter(shorter)
                 trial, enough = trial.or_else(shorter, flatter), enough | flatter
-                if not (hidden & ~enough).any():
+                if not (blurred & ~enough).any():
                     break
         return trial, enough, solution
 
@@ -131,28 +132,6 @@ class Trials:
 
     def _at(self, layers: Layers) -> Trial:
         return Trial(layers, total_objective(self.problem, layers, self.state.data))
-
-
-def gradient(problem: Problem, state: State, layers: Layers | None = None) -> Matrices:
-    """Of F in [W_i b_i], per layer, at the state's layers or at others."""
-    place = state.layers if layers is None else layers
-
-    def of(shard: Shard) -> Matrices:
-        here = shard if layers is None else shard.at(layers, problem.activation)
-        return pull_back(problem, place, here, loss_gradient(problem, here))
-
-    parts = state.data.total(of)
-    return [part + problem.decay(layer) * layer.matrix for part, layer in zip(parts, place, strict=True)]
-
-
-def predicted_decrease(problem: Problem, state: State, gradient: Matrices, step: Matrices) -> Tensor:
-    """By how much the quadratic model of F falls."""
-    layers = state.layers
-    change = as_layers(step, layers[0].b is not None)
-    squares = state.data.total(
-        lambda shard: whitened(problem, shard, tangent(problem, layers, change, shard)).square().sum((-2, -1))
-    )
-    return -inner(gradient, step) - squares / 2 - weight_penalty(problem, change)
 
 
 def _bend(problem: Problem, state: State, system: System, step: Matrices) -> Matrices:
