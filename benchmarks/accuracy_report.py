@@ -28,11 +28,25 @@ def report(document: Document, device: str, size: int | None, order: Mapping[str
         groups.setdefault((*settings, *record["lambdas"]), []).append(record)
     places = [", ".join(f"{name} {value}" for name, value in place.items()) for place in document["environments"]]
     text = ["# Test accuracy with lambda chosen on held-out data\n", *(f"Measured with {place}.\n" for place in places)]
+    text.append(summary(list(groups.values())))
     for group in groups.values():
         rows = by_method(group)
         text += [heading(group, device, size), table(rows)]
         text += [*(f"- {line}" for line in verdicts(group[0]["data"], rows)), *breaks(rows), ""]
     return "\n".join([*text, NOTES])
+
+
+def summary(groups: Sequence[Sequence[Record]]) -> str:
+    """One line per data set: the mean test accuracy of every method."""
+    rows = [(group[0], by_method(group)) for group in groups]
+    methods = list(dict.fromkeys(method for _, found in rows for method in found if method not in LOSSES))
+    head = f"| data | seeds | seconds | {' | '.join(methods)} |\n|{'---|' * (3 + len(methods))}\n"
+    return head + "".join(
+        f"| {one['data']} | {max(map(len, found.values()))} | {one['seconds']:g} | "
+        + " | ".join(f"{mean(found[method]):.2%}" if method in found else "" for method in methods)
+        + " |\n"
+        for one, found in rows
+    )
 
 
 NOTES = """\

@@ -94,7 +94,7 @@ GROUPS = {
 
 
 def follow(start: dict[str, Any], variant: Variant, counted: str, last: int) -> tuple[list[tuple[int, float]], float]:
-    """(count, F) after every iteration until `last` are counted; and CPU seconds for each that is counted."""
+    """(count, F) after every iteration until `last` are counted, or F stalls; and CPU seconds for each."""
     task, (init, scale) = TASKS[start["task"]], INITS[start["init"]]
     settings = {"hidden": task.hidden, "regularization": start["lambda"], "init": init, "init_scale": scale}
     built = set_up(*task.sample(start["seed"]), Start.of(settings | {"seed": start["seed"], "device": "cpu"}))
@@ -107,7 +107,7 @@ def follow(start: dict[str, Any], variant: Variant, counted: str, last: int) -> 
             method.step(state, False)
             count = int(state.counters[counted]) if counted in state.counters else iteration
             points.append((count, float(state.memory.objective)))
-            if count >= last:
+            if count >= last or bool(method.stalled(state)):
                 break
     return points, (process_time() - began) / points[-1][0]
 
@@ -130,7 +130,10 @@ def records_of(start: dict[str, Any], name: str, log: Log) -> Iterator[Record]:
 
 
 def compare(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
-    """Of every variant: mean, best and worst ratio of F to that of the unchanged method, and that of the seconds."""
+    """Of every variant: the ratios of F to that of the unchanged method, by mark, and the median of the seconds' ones.
+
+    The median, since a run that has converged before the last mark spends most of its seconds on the last digits.
+    """
     found: dict[str, dict[tuple[Any, ...], Record]] = {}
     for record in records:
         if record["group"] == name:
@@ -143,7 +146,7 @@ def compare(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
             mark: np.array([one["F"][mark] / other["F"][mark] for one, other in pairs]) for mark in pairs[0][0]["F"]
         }
         seconds = np.array([one["seconds"] / one["unchanged_seconds"] for one, _ in pairs])
-        lines.append({"variant": variant, "starts": len(pairs), "ratios": ratios, "seconds": geometric_mean(seconds)})
+        lines.append({"variant": variant, "starts": len(pairs), "ratios": ratios, "seconds": float(np.median(seconds))})
     return lines
 
 
@@ -163,7 +166,7 @@ def table(lines: Sequence[dict[str, Any]], group: Group) -> str:
         )
     explained = (
         f"{group.title}: F divided by that of the unchanged method after so many {group.counted}, geometric mean (best "
-        "to worst), and the same for the CPU seconds of each."
+        "to worst); and the CPU seconds of each, the median of the ratios."
     )
     return f"{explained}\n\n" + "\n".join(rows) + "\n"
 

@@ -1,5 +1,7 @@
 """Losses: gradients, Hessian roots and proximal steps against autograd and plain search; what targets they take."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -151,3 +153,12 @@ def test_probabilities_in_single_precision_are_scaled_to_add_up_to_one():
     Y = torch.softmax(torch.randn(50, 3, generator=torch.Generator().manual_seed(0)), 1).double()
     assert (Y.sum(1) - 1).abs().max() > 1e-12
     assert (LOSSES["cross_entropy"].targets(Y).sum(1) - 1).abs().max() < 1e-15
+
+
+@pytest.mark.parametrize("odds", [-800.0, -30.0, 0.3, 20.001, 30.0, 800.0])
+def test_losses_of_classes_keep_their_digits_far_from_the_boundary(odds):
+    V, right = torch.tensor([[odds]], dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
+    exact = math.log1p(math.exp(-odds)) if odds > 0 else -odds + math.log1p(math.exp(odds))
+    assert LOSSES["binary_cross_entropy"].value(V, right).item() == pytest.approx(exact, rel=1e-14)
+    both, first = torch.cat([V + 5, 0 * V + 5]), torch.tensor([[1.0], [0.0]], dtype=torch.float64)
+    assert LOSSES["cross_entropy"].value(both, first).item() == pytest.approx(exact, rel=1e-14, abs=5e-16)

@@ -57,3 +57,11 @@ def test_readme_names_every_status():
 def test_the_comparison_in_the_documentation_is_the_one_in_the_results():
     table = (ROOT / "results" / "methods" / "1-thread.md").read_text(encoding="utf-8")
     assert table in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_the_accuracies_in_the_documentation_are_those_in_the_results(device):
+    text = (ROOT / "results" / "accuracy" / f"{device}-full.md").read_text(encoding="utf-8")
+    summary = next(part for part in text.split("\n\n") if part.startswith("| data |"))
+    assert summary.count("\n") > 1
+    assert summary in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")

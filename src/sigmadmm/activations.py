@@ -27,7 +27,7 @@ class Activation:
     name                  how messages and files call it
     value, derivative     s(u) and s'(u), element by element
     L0, L1, L2            bounds of |s| and |s'|, Lipschitz constant of s'
-    second                s''(u), needed by the curvature rules "sharp" and "max"
+    second                s''(u), needed by the curvature rules "sharp" and "max" and for the Newton steps of "synced"
     derivative_from_value s' as a function of s (saves a second evaluation), e.g. s(1-s)
     centre                m with (s(u)-m) s''(u) <= 0 for all u, needed by the rule "tight";
                           for a point-symmetric sigmoid this is s(0)

@@ -149,7 +149,8 @@ huber = Loss(
 
 
 def _binary_each(V: Tensor, Y: Tensor) -> Tensor:
-    return torch.nn.functional.softplus(V) - Y * V
+    """log(1 + exp(V)) - Y V, without cancellation for large log-odds that are right."""
+    return V.clamp_min(0) - Y * V + torch.exp(-V.abs()).log1p()
 
 
 def _binary_root(V: Tensor) -> Tensor:
@@ -186,7 +187,8 @@ binary_cross_entropy = Loss(
 
 
 def _softmax_each(V: Tensor, Y: Tensor) -> Tensor:
-    return torch.logsumexp(V, -2, keepdim=True) * Y.sum(-2, keepdim=True) - (Y * V).sum(-2, keepdim=True)
+    """log sum exp(V) - <Y, V> for Y that adds up to 1, without cancellation for large V."""
+    return torch.logsumexp(V - (Y * V).sum(-2, keepdim=True), -2, keepdim=True)
 
 
 def _probabilities(V: Tensor) -> Tensor:

@@ -29,10 +29,10 @@ class Shard:
     V: list[Tensor] = field(default_factory=list)
     U: list[Tensor] = field(default_factory=list)
 
-    def forward(self, activation: Activation, layers: Layers) -> None:
-        """V_i = s(W_i V_{i-1} + b_i) and V_N = W_N V_{N-1} + b_N."""
-        working = [layer.to(self.X.dtype) for layer in layers]
-        A, self.V = self.X, []
+    def forward(self, activation: Activation, layers: Layers, dtype: torch.dtype | None = None) -> None:
+        """V_i = s(W_i V_{i-1} + b_i) and V_N = W_N V_{N-1} + b_N, in X's type or another."""
+        A, self.V = self.X.to(dtype), []
+        working = [layer.to(A.dtype) for layer in layers]
         for layer in working[:-1]:
             A = activation.value(layer(A))
             self.V.append(A)

@@ -30,11 +30,11 @@ RAISED, CG = "raised diagonals", "cg iterations"
 
 FIRST_DAMPING, LEAST_DAMPING = 1e-1, 1e-20
 LESS, MORE = 1 / 3, 2.0  # factors of the damping after a step that went well, and after one that was too long
+COARSEST, FINEST = 0.3, 1e-2  # how exactly to solve by conjugate gradients: as F's relative fall, in these bounds
 SLOW = 1e-2  # relative decrease of F below which Newton's step is tried
 FIRST_PAUSE, LONGEST_PAUSE = 2, 64  # iterations without Newton's step after it failed
 VISIBLE, ROUNDING = 1e-10, 1e-13  # relative to F: predicted decreases that rounding disturbs, and that drown in it
-COARSEST, FINEST = 0.3, 1e-2  # how exactly to solve by conjugate gradients: as F's relative fall, in these bounds
-PATIENCE = 8  # such rejections in a row: the network is stalled
+PATIENCE = 8  # such rejections without a step between them: the network is stalled
 
 
 @dataclass
@@ -46,7 +46,7 @@ class SyncedMemory:
     fall         the last relative decrease of F
     tau, nu      the damping, and its factor at the next rejection
     wait, pause  iterations until Newton's step is tried again, and how many to wait after its next failure
-    failures     rejections in a row whose predicted decrease drowns in the rounding of F
+    failures     rejections since the last step whose predicted decrease drowns in the rounding of F
     """
 
     objective: Tensor
@@ -64,7 +64,9 @@ class SyncedADMM:
 
     criteria = ("kkt",)
     blocks: ClassVar[list[str]] = ["W"]
-    advice = "Allow more iterations or loosen tol; F never rises (but by rounding), so what is there is the best so far."
+    advice = (
+        "Allow more iterations or loosen tol; F never rises (but by rounding), so what is there is the best so far."
+    )
 
     def __init__(self, problem: Problem, solver: Solver) -> None:
         self.problem = problem
@@ -75,6 +77,7 @@ class SyncedADMM:
         return {"solver": self.solver.name}
 
     def start(self, state: State) -> None:
+        self._forward(state)
         F = total_objective(self.problem, state.layers, state.data)
         zero = torch.zeros(self.problem.batch, dtype=torch.int64, device=F.device)
         state.counters = dict.fromkeys((ACCEPTED, REJECTED, BENT, SHORT, NEWTON, RAISED, CG), zero)
@@ -98,10 +101,10 @@ class SyncedADMM:
         trial, newton, closed, iterations = self._newton(memory, trials, trial, whole | short)
         accepted = whole | short | newton
         state.layers = where(accepted, trial.layers, state.layers)
-        state.data.total(lambda shard: shard.forward(self.problem.activation, state.layers))
+        self._forward(state)
         drowned = ~accepted & (trials.predicted <= ROUNDING * memory.objective)
         self._adapt(memory, gain, whole & ~closed, short & ~closed, closed, drowned)
-        memory.failures = torch.where(drowned, memory.failures + 1, 0)
+        memory.failures = torch.where(accepted, 0, memory.failures + drowned)
         before, memory.objective = memory.objective, torch.where(accepted, trial.F, memory.objective)
         memory.fall = 1 - memory.objective / before.clamp_min(torch.finfo(before.dtype).tiny)
         kinds = {ACCEPTED: accepted, REJECTED: ~accepted, NEWTON: newton}
@@ -125,6 +128,10 @@ class SyncedADMM:
     def stalled(self, state: State) -> Tensor:
         stalled: Tensor = state.memory.failures >= PATIENCE
         return stalled
+
+    def _forward(self, state: State) -> None:
+        """V in float64 whatever the samples' type, as F is: else its gradient would be that of another function."""
+        state.data.total(lambda shard: shard.forward(self.problem.activation, state.layers, torch.float64))
 
     def _completed(self, layers: Layers, shard: Shard) -> Shard:
         return Shard(shard.X, shard.Y, shard.V, multipliers(self.problem, layers, shard))

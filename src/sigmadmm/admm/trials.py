@@ -147,7 +147,7 @@ def _bend(problem: Problem, state: State, system: System, step: Matrices) -> Mat
     acceleration = system.solve(second_derivative, [torch.zeros_like(part) for part in step])
     relative = (inner(acceleration, acceleration) / inner(step, step)).sqrt()
     share = (LARGEST_BEND / relative).clamp(max=1)[..., None, None] / 2
-    return [share * part for part in acceleration]
+    return [torch.where(torch.isfinite(relative)[..., None, None], share * part, 0.0) for part in acceleration]
 
 
 def moved(layers: Layers, step: Matrices, share: float = 1.0) -> Layers:
