@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import reduce
 from operator import add
 
@@ -78,7 +79,7 @@ class _LayerSystem:
         return torch.cholesky_solve(right.flatten().unsqueeze(-1), self.factor).view(right.shape)
 
 
-class _System:
+class _System(ABC):
     """What the two systems below share."""
 
     def __init__(self, problem: Problem, state: State, tau: Tensor) -> None:
@@ -90,8 +91,9 @@ class _System:
     def solve(self, residual: Residual, term: Matrices) -> Matrices:
         return self._solve(self.data.total(lambda shard: Columns(residual(shard))).value, term)
 
+    @abstractmethod
     def _solve(self, R: Tensor, term: Matrices) -> Matrices:
-        raise NotImplementedError
+        """As `solve`, for the residual R of all samples."""
 
 
 class _Sweep(_System):

@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import linalg
 from ..network import Layers
 from .data import Shard
-from .joint_step import Matrices, Residual, System, damping_blocks, inner, pulled
+from .joint_step import Matrices, Residual, System, damping_blocks, inner, pulled, select
 from .linearisation import as_layers, augmented, curved, output_derivatives, pull_back, tangent
 from .state import Problem, State
 
@@ -23,7 +23,7 @@ class Solution:
     x           the approximate solution
     iterations  that it took
     open        whether they ended at a direction p with p.Hp <= 0, or so flat that x would have become too long
-    direction   p, where they did
+    direction   p, where they did; without meaning elsewhere
     """
 
     x: Matrices
@@ -59,8 +59,8 @@ def conjugate_gradients(
         further = [a + alpha * b for a, b in zip(x, p, strict=True)]
         found = going & ((curvature <= 0) | (inner(further, further) > longest**2))
         is_open, going = is_open | found, going & ~found
-        direction = _where(found, p, direction)
-        x, alpha = _where(going, further, x), torch.where(going[..., None, None], alpha, 0.0)
+        direction = select(found, p, direction)
+        x, alpha = select(going, further, x), torch.where(going[..., None, None], alpha, 0.0)
         r = [a - alpha * b for a, b in zip(r, Hp, strict=True)]
         z = precondition(r)
         previous, rz = rz, torch.where(going, inner(r, z), rz)
@@ -69,10 +69,6 @@ def conjugate_gradients(
         ratio = torch.where(going, rz / previous, 0.0)[..., None, None]
         p = [a + ratio * b for a, b in zip(z, p, strict=True)]
     return Solution(x, iterations, is_open, direction)
-
-
-def _where(condition: Tensor, there: Matrices, elsewhere: Matrices) -> Matrices:
-    return [torch.where(condition[..., None, None], a, b) for a, b in zip(there, elsewhere, strict=True)]
 
 
 @dataclass

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from ..network import Layers
@@ -88,6 +89,11 @@ def pulled(problem: Problem, layers: Layers, data: Data, residual: Residual, ter
     """J^T R + term."""
     parts = data.total(lambda shard: pull_back(problem, layers, shard, coloured(problem, shard, residual(shard))))
     return [part + T for part, T in zip(parts, term, strict=True)]
+
+
+def select(condition: Tensor, there: Matrices, elsewhere: Matrices) -> Matrices:
+    """The first matrices for the networks in which the condition holds, the second ones for the others."""
+    return [torch.where(condition[..., None, None], a, b) for a, b in zip(there, elsewhere, strict=True)]
 
 
 def inner(a: Sequence[Tensor], b: Sequence[Tensor]) -> Tensor:

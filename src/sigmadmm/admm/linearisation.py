@@ -68,7 +68,7 @@ def coloured(problem: Problem, shard: Shard, D: Tensor) -> Tensor:
 
 
 def curved(problem: Problem, shard: Shard, D: Tensor) -> Tensor:
-    """C C^T D: the loss's second derivative times D."""
+    """C C^T D: the loss's second derivative, or its bound, times D."""
     root = root_of_hessian(problem, shard)
     return D if root is None else root.times(root.transposed_times(D))
 

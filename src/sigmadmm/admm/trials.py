@@ -10,7 +10,7 @@ from torch import Tensor
 from ..network import Layer, Layers, where
 from .conjugate_gradients import Solution
 from .data import Shard
-from .joint_step import Matrices, System, inner
+from .joint_step import Matrices, System, inner, select
 from .linearisation import as_layers, loss_residual, tangent, whitened
 from .model import gradient, predicted_decrease
 from .newton import newton_step
@@ -117,7 +117,7 @@ class Trials:
             other = self._at(moved(self.state.layers, further))
             pending = pending & (other.F < trial.F)
             trial = trial.or_else(other, pending)
-            step = [torch.where(pending[..., None, None], b, a) for a, b in zip(step, further, strict=True)]
+            step = select(pending, further, step)
             share = LENGTHENING * share
         return trial, step
 
